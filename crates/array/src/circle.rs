@@ -150,7 +150,7 @@ fn domain(operation: &str, length: usize, log_blowup: u32) -> Result<Domain> {
 /// The twiddles of a domain and their inverses, which the device keeps for reuse.
 struct Towers([Buffer<Mersenne31>; 2]);
 
-/// What a device keeps them by.
+/// The key of [`Towers`] in a device's cache.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct TowersOf(u32);
 

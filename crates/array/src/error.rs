@@ -5,7 +5,7 @@ use rigel_gpu::Bytes;
 /// The result of an array call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, with the shapes, types or devices involved, and what to do about it.
+/// An error of an array call: the shapes, types or devices involved, and how to proceed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

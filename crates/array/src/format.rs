@@ -11,7 +11,7 @@ use crate::scalar::{coefficients, name};
 
 /// Arrays with more elements show only the edges of each axis.
 const SHOW_ALL: usize = 1000;
-/// How many elements of each end are shown.
+/// The number of elements that are shown at each end.
 const EDGE: usize = 3;
 /// Digits after the decimal point.
 const PRECISION: usize = 8;
@@ -176,7 +176,7 @@ fn shortest_single(value: f32) -> f64 {
     format!("{value}").parse().unwrap_or_else(|_| value.into())
 }
 
-/// The same for a half.
+/// The number with the fewest digits that is rounded to this half and to no other.
 fn shortest_half(value: Half) -> f64 {
     let exact = f64::from(f32::from(value));
     let texts = (0..PRECISION).map(|digits| format!("{exact:.digits$e}"));

@@ -133,7 +133,7 @@ impl Kernel {
         self
     }
 
-    /// Its name.
+    /// The kernel's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -215,7 +215,7 @@ type Places = Vec<(Range<usize>, usize)>;
 /// The device memory of the arrays that a kernel writes to, locked.
 struct Locked<'a> {
     guards: Vec<MutexGuard<'a, Buffer<u8>>>,
-    /// For each guard, the arguments that lie in its memory, by place in it.
+    /// The arguments that lie in the memory of each guard, by place in it.
     written: Vec<Places>,
     count: usize,
 }

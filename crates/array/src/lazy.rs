@@ -66,8 +66,9 @@ impl Tree {
     }
 }
 
-/// Larger expressions are evaluated in parts: a kernel of thousands of operations takes long to compile and saves
-/// no more memory traffic than one of a few hundred.
+/// The largest size of an expression that is evaluated at once. Larger expressions are evaluated in parts: a
+/// kernel of thousands of operations takes long to compile and saves no more memory traffic than one of a few
+/// hundred.
 const LARGEST: usize = 200;
 
 /// The largest number of arrays and scalars of one kernel.
@@ -86,7 +87,7 @@ impl Lazy {
         Self::new(Root::Index, Type::U64, shape.into(), Some(device.clone()), 1)
     }
 
-    /// The same number for every element of a shape.
+    /// An array of a shape whose elements are all this number.
     pub(crate) fn filled(value: Scalar, dtype: Type, shape: &[usize], device: &Device) -> Self {
         let scalar = value.words_as(dtype).map(|words| Scalar::Element(dtype, words));
         match scalar {
@@ -384,7 +385,7 @@ fn convert(tree: Arc<Tree>, dtype: Type) -> Result<Arc<Tree>> {
     Ok(Arc::new(Tree::new(Root::Convert(tree), dtype, shape, device, size)))
 }
 
-/// Both operands, converted to their common type.
+/// Converts both operands to their common type.
 fn alike(operation: &'static str, a: Arc<Tree>, b: Arc<Tree>) -> Result<(Arc<Tree>, Arc<Tree>)> {
     let joint = match (&a.root, &b.root) {
         (_, Root::Scalar(scalar)) if is_scalar(&b) && !is_scalar(&a) => scalar.type_beside(a.dtype),

@@ -26,14 +26,14 @@ pub enum MatmulEngine {
     Cpu,
     /// NVIDIA's cuBLAS.
     Cublas {
-        /// Its version.
+        /// The library's version.
         version: String,
-        /// Its path.
+        /// The library's path.
         path: PathBuf,
     },
     /// Rigel's tiled kernel, since there is no cuBLAS.
     Kernel {
-        /// Why cuBLAS was not found, and how to install it.
+        /// The reason why cuBLAS was not found, and advice on how to install it.
         reason: String,
     },
 }
@@ -59,7 +59,7 @@ pub fn matmul_engine(device: &Device) -> MatmulEngine {
     }
 }
 
-/// Both factors as stacks of `batch` matrices, (m x k) and (k x n).
+/// The factors of a product as stacks of `batch` matrices, (m x k) and (k x n).
 struct Stacks {
     a: Array,
     b: Array,

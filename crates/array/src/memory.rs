@@ -31,7 +31,7 @@ impl Memory {
         Self::Device(Arc::new(DeviceMemory { read: buffer.share(), write: Lock::new(buffer) }))
     }
 
-    /// Its size.
+    /// The memory's size.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Host(memory) => memory.bytes,
@@ -93,7 +93,7 @@ unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
 
-/// Enough for every vector instruction, and for copies of whole cache lines.
+/// The alignment of host memory: enough for every vector instruction, and for copies of whole cache lines.
 const ALIGNMENT: usize = 64;
 
 impl HostMemory {
@@ -146,7 +146,7 @@ impl HostMemory {
         work()
     }
 
-    /// Its bytes.
+    /// The memory's bytes.
     ///
     /// # Safety
     /// The memory is locked, and nothing writes to it while they are used.
@@ -155,7 +155,7 @@ impl HostMemory {
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.bytes) }
     }
 
-    /// Its bytes, for writing.
+    /// The memory's bytes, for writing.
     ///
     /// # Safety
     /// The memory is locked for writing, and nothing else refers to its bytes while they are used.
@@ -165,7 +165,7 @@ impl HostMemory {
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) }
     }
 
-    /// Its address, to share it with other libraries.
+    /// The memory's address, to share it with other libraries.
     pub(crate) fn address(&self) -> NonNull<u8> {
         self.at
     }

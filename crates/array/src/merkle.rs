@@ -49,7 +49,7 @@ impl Hash {
         ("blake2s", Self::Blake2s),
     ];
 
-    /// Its name, from which it is parsed.
+    /// The hash's name, from which it is parsed.
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find(|&(_, hash)| hash == self).map_or("", |(name, _)| name)
     }
@@ -126,7 +126,7 @@ pub struct MerkleTree {
     /// The type and shape of the array.
     dtype: Type,
     shape: Vec<usize>,
-    /// Its coefficients, one row of them for each leaf.
+    /// The coefficients of the array's elements, one row of them for each leaf.
     matrix: Array,
     /// Layer after layer from the leaves to the root; four words each.
     digests: Array,
@@ -158,7 +158,7 @@ impl MerkleTree {
         Ok(tree)
     }
 
-    /// Its hash.
+    /// The hash of the tree's rows and nodes.
     pub fn hash(&self) -> Hash {
         self.hash
     }

@@ -169,7 +169,7 @@ logical_methods! {
 }
 
 impl Array {
-    /// This array as an expression.
+    /// Makes the array an expression.
     pub fn lazy(&self) -> Lazy {
         Lazy::from(self)
     }

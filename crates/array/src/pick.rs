@@ -41,7 +41,7 @@ struct Selection {
     places: Array,
 }
 
-/// How a range steps along an axis of the array.
+/// The steps of a range along an axis of the array.
 #[derive(Clone, Copy)]
 struct Steps {
     axis: usize,

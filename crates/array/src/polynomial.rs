@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// At so many coefficients, a product by a matrix does not fit in memory.
+    /// Products of so many coefficients use transforms: a product by a matrix would not fit in memory.
     #[test]
     fn long_products_over_mersenne31() {
         let device = Device::Cpu;

@@ -25,7 +25,7 @@ use crate::scalar::name;
 pub enum Axes {
     /// Every axis.
     All,
-    /// These axes, counted from the end if negative.
+    /// Some axes, counted from the end if negative.
     These(Vec<isize>),
 }
 
@@ -54,7 +54,7 @@ impl From<Vec<isize>> for Axes {
 }
 
 impl Axes {
-    /// For each of `axes` axes, whether it is reduced.
+    /// Determines which of `axes` axes are reduced.
     fn marked(&self, axes: usize) -> Result<Vec<bool>> {
         let Self::These(these) = self else { return Ok(vec![true; axes]) };
         let mut marked = vec![false; axes];

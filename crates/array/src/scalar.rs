@@ -42,7 +42,7 @@ impl Scalar {
         Self::Element(T::TYPE, words(bytes_of(&[value])))
     }
 
-    /// Its type if there is no array operand.
+    /// The scalar's type if there is no array operand.
     pub fn natural_type(&self) -> Type {
         match *self {
             Self::Bool(_) => Type::Bool,
@@ -71,7 +71,7 @@ impl Scalar {
         }
     }
 
-    /// Its words in memory as an element of the given type.
+    /// The scalar's words in memory as an element of the given type.
     pub(crate) fn words_as(&self, of: Type) -> Result<[u64; 3]> {
         let lost = || Error::of_type(format!("{self} is not a value of {}", name(of)));
         Ok(match (*self, of.kind()) {

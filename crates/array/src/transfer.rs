@@ -109,7 +109,7 @@ enum State {
 
 struct Arrival {
     array: Array,
-    /// Recorded on the device after the copy.
+    /// The event that is recorded on the device after the copy.
     event: Option<Event>,
 }
 

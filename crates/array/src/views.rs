@@ -14,8 +14,8 @@ impl Array {
         Self::new(self.memory.clone(), layout, self.dtype)
     }
 
-    /// The same elements, in row-major order, in another shape. One length may be -1 and is then inferred. Copies
-    /// only if strides can't express the result.
+    /// Arranges the elements, in row-major order, in another shape. One length may be -1 and is then inferred.
+    /// Copies only if strides can't express the result.
     ///
     /// ```
     /// # use rigel_array::{Array, Device};

@@ -7,7 +7,7 @@ use rigel_gpu::{Result, Stream};
 /// A direction and kind of copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From device memory to the same device's memory; each byte is read and written.
+    /// Device memory to the same device's memory; each byte is read and written.
     Within,
     /// Page-locked host memory to the device.
     PinnedUp,

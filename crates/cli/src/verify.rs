@@ -46,7 +46,7 @@ more than --memory-limit is refused before anything is computed.
 
 Exit codes: 0 verified, 1 rejected, 2 the command line was not understood, 3 a file can't be read.";
 
-/// What to do about a file that is refused for its memory.
+/// The advice about a file that is refused for its memory.
 const RAISE: &str = "if you trust the file, allow more with --memory-limit";
 
 /// The result as JSON.

@@ -14,7 +14,7 @@ use crate::terminal::{Align, Columns, Paint, Progress, number};
 pub struct Arguments {
     /// Workloads whose kernels are compiled, over every field of this build [default: all]
     workloads: Vec<Workload>,
-    /// Only those of this prover
+    /// Compile only kernels of this prover
     #[arg(long)]
     prover: Option<Prover>,
     /// The size of the proofs to come, as a power of two: the kernels of xor depend on it [default: as in rigel prove]

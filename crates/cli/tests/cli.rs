@@ -280,7 +280,7 @@ fn a_machine_that_is_not_installed_is_named_with_what_to_do() {
     assert!(stderr(&output).contains("`bogus` is not a command"), "{}", stderr(&output));
 }
 
-/// With `--json`, wherever it stands, standard output is one JSON document, errors included.
+/// The flag `--json`, wherever it stands, makes standard output one JSON document, errors included.
 #[test]
 fn json_means_the_same_everywhere() {
     let list = rigel(&["bench", "plonky3", "--list", "--json"], &[]);
@@ -369,7 +369,7 @@ fn the_cluster_says_what_to_install() {
     assert_eq!(code(&passed), Some(0));
 }
 
-/// What a worker answers to jobs that it is given together, in the order of the jobs.
+/// The answers of a worker to jobs that it is given together, in the order of the jobs.
 fn worked(arguments: &[&str], environment: &[(&str, &str)], jobs: &[&[u8]]) -> Vec<rigel_worker::frame::Frame> {
     use rigel_worker::frame::{self, Kind};
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a program is run on.
+//! The buffers and rows that a program is run on.
 
 use rigel_gpu::{Error, Result, View, ViewMut};
 use rigel_kernels::field::{Element, Field};
@@ -46,10 +46,10 @@ impl Rows {
     }
 }
 
-/// Which row of an input goes with a row of the program.
+/// The correspondence between a program's rows and an input's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowMap {
-    /// The same storage row.
+    /// A row of the program reads the input's row at the same place in storage.
     Same,
     /// A table of 2^log_period rows that repeats: natural row x reads the table's natural row
     /// `x mod 2^log_period`. Under [`Rows::BitReversed`] the table is stored bit-reversed too; under [`Rows::Circle`]
@@ -68,12 +68,12 @@ pub struct Input<'a, F: Field> {
     /// The distance of neighbouring columns. It may exceed the number of rows: then a prefix of each column is
     /// read.
     pub stride: usize,
-    /// Which row is read.
+    /// The row that is read for each row of the program.
     pub map: RowMap,
 }
 
 impl<F: Field> Input<'_, F> {
-    /// The same as a table of 2^log_period rows that repeats.
+    /// Reads the input as a table of 2^log_period rows that repeats.
     pub fn repeating(self, log_period: u32) -> Self {
         Self { map: RowMap::Repeating { log_period }, ..self }
     }
@@ -107,7 +107,7 @@ impl<'a, F: Field> From<&'a mut Matrix<F>> for Target<'a, F> {
     }
 }
 
-/// Where the folded sums go: blocks of 2^log_block rows, each a slab of `DEGREE` columns.
+/// The target of the folded sums: blocks of 2^log_block rows, each a slab of `DEGREE` columns.
 ///
 /// With b = p >> log_block, coefficient d of row p lies at `(b DEGREE + d) 2^log_block + (p mod 2^log_block)`,
 /// and is that of `scale[p >> log_scale]` times the row's sum. So the chunks of a quotient come out apart, or
@@ -126,7 +126,7 @@ pub struct Folded<'a, F: Field> {
     pub accumulate: bool,
 }
 
-/// What a program reads and writes. What it does not use may be left out.
+/// The buffers that a program reads and writes. Those that it does not use may be left out.
 #[derive(Debug)]
 pub struct Bindings<'a, E: Element> {
     /// The matrices read, at most [`MATRICES`](crate::MATRICES).
@@ -139,7 +139,7 @@ pub struct Bindings<'a, E: Element> {
     pub extension_parameters: Option<View<'a, E>>,
     /// The weights of folded values.
     pub weights: Option<View<'a, E>>,
-    /// Where the folded sums go.
+    /// The target of the folded sums.
     pub folded: Option<Folded<'a, E::Base>>,
 }
 
@@ -157,7 +157,7 @@ impl<E: Element> Default for Bindings<'_, E> {
 }
 
 impl<'a, E: Element> Bindings<'a, E> {
-    /// Nothing yet.
+    /// Bindings of nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -192,7 +192,7 @@ impl<'a, E: Element> Bindings<'a, E> {
         self
     }
 
-    /// Where the folded sums go.
+    /// Sets the target of the folded sums.
     pub fn folded(mut self, folded: Folded<'a, E::Base>) -> Self {
         self.folded = Some(folded);
         self

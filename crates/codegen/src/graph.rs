@@ -15,7 +15,7 @@ pub use parts::ColumnsRead;
 pub struct Value(u32);
 
 impl Value {
-    /// Its place among the graph's values.
+    /// The value's index among the graph's values.
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -30,7 +30,7 @@ pub enum FieldKind {
     Extension,
 }
 
-/// How a value comes about.
+/// The definition of a value: a constant, a load, or an operation on other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     /// An index into the graph's constants.
@@ -54,7 +54,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// What it is computed from.
+    /// The values that the node is computed from.
     pub(crate) fn operands(self) -> impl Iterator<Item = Value> {
         let (a, b) = match self {
             Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) => (Some(a), Some(b)),
@@ -338,7 +338,7 @@ impl<E: Element> ExpressionGraph<E> {
         }
     }
 
-    /// What a value is computed from, constants left out, in the order that keeps fewer words live.
+    /// The values that a value is computed from, constants left out, in the order that keeps fewer words live.
     pub(crate) fn operands(&self, value: Value) -> impl Iterator<Item = Value> {
         let entry = &self.entries[value.0 as usize];
         let mut operands = entry.node.operands();

@@ -61,7 +61,7 @@ enum Operation {
     StoreExtension,
 }
 
-/// Where an operand comes from, in the order of the enumeration in `interpret.cu`.
+/// The source of an operand, in the order of the enumeration in `interpret.cu`.
 #[derive(Clone, Copy)]
 enum From {
     Slot,
@@ -77,7 +77,7 @@ type Operand = (u32, u32);
 pub struct Instructions<E: Element> {
     /// One more than are executed: the kernel reads ahead.
     list: Vec<[u32; 4]>,
-    /// At least one: a buffer is not empty.
+    /// The constants, at least one: a buffer is not empty.
     constants: Vec<E::Base>,
     offsets: Vec<i32>,
     needs: Needs,
@@ -238,7 +238,7 @@ struct Assembler<'a, E: Element> {
     offsets: Vec<i32>,
     needs: Needs,
     slots: Slots,
-    /// By value, the slot that holds it now, or the place of a constant.
+    /// The slot that holds each value now, or the place of a constant; indexed by value.
     place_of: Vec<u32>,
 }
 

@@ -161,7 +161,7 @@ STEP void fold(const LaunchNumbers& shape, F* folded, const F* scale, u32 row, c
 }
 "#;
 
-/// What a kernel, or all of a program, reads and writes.
+/// The inputs, outputs and parameters that a kernel, or all of a program, reads and writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// The columns read of each input.
@@ -209,7 +209,7 @@ impl Needs {
         self.weights = self.weights.max(weight.saturating_add(1));
     }
 
-    /// What both together need.
+    /// Adds the needs of another kernel.
     pub(crate) fn join(&mut self, other: &Self) {
         for (&input, columns) in &other.inputs {
             self.inputs.entry(input).or_default().extend(columns);
@@ -458,7 +458,7 @@ impl<E: Element> Printer<'_, E> {
     }
 }
 
-/// What the text of every kernel begins with: the types and functions that it uses.
+/// The beginning of every kernel's text: the types and functions that it uses.
 pub(crate) fn head<E: Element>() -> String {
     let mut text = format!(
         "#define RIGEL_OPAQUE\n#include \"layout/slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n\

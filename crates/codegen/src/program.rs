@@ -17,7 +17,7 @@ use crate::graph::{ExpressionGraph, Value};
 use crate::print::{LaunchNumbers, MATRICES, Needs, THREADS, print};
 use crate::split::{Plan, Split};
 
-/// What is done with a value of each row.
+/// An operation on a value of each row that leaves a result in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Adds `weights[weight] * value` to the row's folded sum (see [`Folded`](crate::Folded)).
@@ -72,7 +72,7 @@ pub struct CompiledGraph<E: Element> {
 }
 
 struct Part {
-    /// It trusts the numbers that it is launched with, so only [`CompiledGraph::run`] launches it.
+    /// The kernel. It trusts the numbers that it is launched with, so only [`CompiledGraph::run`] launches it.
     kernel: Kernel,
     needs: Needs,
 }

@@ -1,4 +1,4 @@
-//! Which values each kernel computes.
+//! The division of a graph's values among kernels.
 //!
 //! An output that depends on few values (no more than half of [`Split::nodes`], constants not counted) shares a kernel
 //! with the outputs that it has most in common with, as long as all that they depend on stays within the limit. What
@@ -16,7 +16,7 @@ use rigel_kernels::field::Element;
 use crate::graph::{ExpressionGraph, Value};
 use crate::program::Output;
 
-/// How large kernels become.
+/// The bound of a kernel's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split {
     /// The values that a kernel computes or reads, about; 0 counts as 1.
@@ -33,8 +33,8 @@ impl Default for Split {
 }
 
 impl Split {
-    /// What suits a device: 500 on a GPU, and 2,000 on the emulated device, which has no registers to save, and
-    /// whose compiler takes about as long for the headers as for 500 values.
+    /// The bound that suits a device: 500 on a GPU, and 2,000 on the emulated device, which has no registers to
+    /// save, and whose compiler takes about as long for the headers as for 500 values.
     pub fn of(device: &Device) -> Self {
         match device.kind() {
             DeviceKind::Emulated => Self { nodes: 2_000 },
@@ -43,7 +43,7 @@ impl Split {
     }
 }
 
-/// What one kernel does, in order.
+/// A step of a kernel; the steps are executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Reads the value, or computes it from values of earlier steps.
@@ -211,7 +211,7 @@ impl Groups {
 struct Walk<'a, E: Element> {
     graph: &'a ExpressionGraph<E>,
     steps: Vec<Step>,
-    /// By value, the round in which it was seen; [`Self::clear`] begins a new one.
+    /// The round in which each value was seen; [`Self::clear`] begins a new one.
     seen: Vec<u32>,
     round: u32,
 }
@@ -268,7 +268,7 @@ impl<'a, E: Element> Walk<'a, E> {
     }
 }
 
-/// Where the values of a list of steps are used.
+/// The uses of the values of a list of steps.
 struct Uses<'a, E: Element> {
     graph: &'a ExpressionGraph<E>,
     outputs: &'a [Output],
@@ -323,7 +323,8 @@ impl<'a, E: Element> Uses<'a, E> {
         !self.graph.node(value).is_load() && self.last.get(&value).is_some_and(|&last| last >= end)
     }
 
-    /// Where to cut next: of the longer half of the possible lengths, the one that keeps the fewest words.
+    /// The end of the next kernel: of the longer half of the possible lengths, the one that keeps the fewest
+    /// words.
     fn best_cut(&self, start: usize, limit: usize) -> usize {
         let steps = self.live.len() - 1;
         if limit >= steps - start {

@@ -14,7 +14,7 @@ use crate::split::Step;
 /// The fewest products of a sum.
 const FEWEST: usize = 2;
 
-/// What a value is in a sum of products.
+/// The role of a value in a sum of products.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// An addition whose result only the sum needs.

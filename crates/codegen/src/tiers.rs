@@ -19,12 +19,12 @@ const SLOW_TO_LOAD: usize = 2_000;
 /// Interpreting this many values, in all rows together, takes less time than loading kernels does.
 const QUICK_TO_INTERPRET: usize = 1 << 33;
 
-/// When programs are interpreted.
+/// The policy that decides when programs are interpreted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Interpretation {
     /// Runs wait for the compiler.
     Never,
-    /// While kernels that are in no cache are being compiled.
+    /// Programs are interpreted while kernels that are in no cache are being compiled.
     UntilCompiled,
     /// Kernels are compiled only on request.
     Always,
@@ -65,13 +65,13 @@ pub struct GraphProgram<E: Element> {
 
 /// The state of a program's kernels.
 enum Kernels<E: Element> {
-    /// No thread works on them.
+    /// No thread works on the kernels.
     Missing,
     /// A thread finds out what they are and whether they are in the cache, or loads them.
     Near,
     /// A thread compiles them, which takes long.
     Compiling,
-    /// They are loaded, or can't be compiled.
+    /// The kernels are loaded, or can't be compiled.
     Done(Result<Arc<CompiledGraph<E>>>),
 }
 
@@ -284,7 +284,8 @@ impl<E: Element> Task<E> {
 }
 
 impl<E: Element> Drop for Task<E> {
-    /// If there was no thread for the task, the next to need the kernels compiles them.
+    /// Resets the program's kernels if there was no thread for the task, so that the next to need them compiles
+    /// them.
     fn drop(&mut self) {
         if !self.is_begun {
             self.program.set(Kernels::Missing);

@@ -44,7 +44,7 @@ impl<AB: AirBuilder> Air<AB> for Squares {
     }
 }
 
-/// The same in CUDA C++, with Rigel's field types: one thread per row, column-major.
+/// The trace of [`Squares`] in CUDA C++, with Rigel's field types: one thread per row, column-major.
 const KERNEL: &str = r#"
 #include "layout/slab.cuh"
 

@@ -43,9 +43,9 @@ use crate::transcript::Unfinished;
 pub struct Instance<'a, SC: DeviceConfig, A> {
     /// The table's AIR.
     pub air: &'a A,
-    /// Its trace, on the host or on the device.
+    /// The table's trace, on the host or on the device.
     pub trace: Trace<'a, SC::Value>,
-    /// Its public values.
+    /// The table's public values.
     pub public_values: Vec<SC::Value>,
 }
 

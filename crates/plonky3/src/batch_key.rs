@@ -45,11 +45,11 @@ pub struct BatchKey<SC: DeviceConfig> {
     pub(crate) log_rows: Vec<usize>,
     /// The AIRs of the tables.
     pub(crate) airs: Vec<Identity>,
-    /// How the AIRs' constraints are written.
+    /// The structures of the AIRs' constraints.
     pub(crate) structures: Vec<Structure>,
     /// Hashes of their preprocessed values and lookups.
     pub(crate) contents: Vec<Contents>,
-    /// Different for each key of the process.
+    /// The key's number, different for each key of the process.
     pub(crate) number: u64,
 }
 
@@ -195,7 +195,7 @@ where
         .pack_same_bus_with_degree(budget, |lookup| gadget.constraint_degree_with_transition(lookup, transition))
 }
 
-/// What is kept of preprocessed columns for the proofs.
+/// The preprocessed columns that are kept for the proofs.
 enum Kept<SC: DeviceConfig> {
     OneDevice(PreprocessedTables<SC>),
     Shared(SharedTables<SC>),

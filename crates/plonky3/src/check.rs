@@ -43,7 +43,7 @@ pub(crate) fn table<SC: DeviceConfig>(
     Ok(log_rows)
 }
 
-/// What a key says about the AIR that it was made for: its type and its widths.
+/// The identity of the AIR that a key was made for: its type and its widths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     type_name: &'static str,

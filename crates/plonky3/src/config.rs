@@ -64,7 +64,7 @@ pub trait DeviceConfig:
 
     /// The kernels' hash, with the constants of this configuration's trees.
     fn hash(&self) -> Result<Self::Hash>;
-    /// The same hash on the host, if the host can compute it: see [`TreeHash::on_host`].
+    /// The trees' hash on the host, if the host can compute it: see [`TreeHash::on_host`].
     fn host_hash() -> Option<HostHash<Self::Value, Digest<Self>>>;
     /// Makes a commitment from digests.
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment;

@@ -383,7 +383,7 @@ pub(crate) fn values_of(outputs: &[Output]) -> Vec<Value> {
     outputs.iter().map(|output| output.value()).collect()
 }
 
-/// The same outputs with values of another graph.
+/// Replaces the values of outputs by those of another graph.
 pub(crate) fn placed(outputs: &[Output], values: &[Value]) -> Vec<Output> {
     let place = |(output, &value): (&Output, &Value)| match *output {
         Output::Fold { weight, .. } => Output::Fold { value, weight },

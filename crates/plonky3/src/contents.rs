@@ -1,4 +1,5 @@
-//! What a key is bound to besides its AIRs' types, widths and constraints: their preprocessed values and their lookups.
+//! The contents that a key is bound to besides its AIRs' types, widths and constraints: their preprocessed values
+//! and their lookups.
 //!
 //! The device proves with the key's columns and lookups, the CPU may commit to those of the AIR again. So a key for
 //! other ones is an error, found by hashes that are made at setup. Comparing must not slow a proof down:
@@ -28,8 +29,8 @@ use crate::readings::SEED;
 /// They are made and hashed beside the proof.
 const MOST_VALUES: usize = 1 << 20;
 
-/// Up to so many values are made and compared before the proof. To hash a few hundred takes a microsecond, to start a
-/// thread 75 on an H200's host.
+/// The most values that are made and compared before the proof. To hash a few hundred takes a microsecond, to
+/// start a thread 75 on an H200's host.
 const FEW_VALUES: usize = 1 << 12;
 
 /// Hashes of an AIR's preprocessed values and lookups.
@@ -46,21 +47,21 @@ struct Values {
     hash: u64,
 }
 
-/// Which preprocessed values are compared.
+/// The preprocessed values that are compared.
 #[derive(Clone, Copy)]
 pub(crate) enum Extent {
-    /// Those that a proof does not wait for; all of them in debug builds.
+    /// The values that a proof does not wait for; all of them in debug builds.
     Usual,
     All,
 }
 
 impl Contents {
-    /// Those of an AIR without lookups that has these preprocessed columns.
+    /// The contents of an AIR without lookups that has these preprocessed columns.
     pub(crate) fn of_values<V: Field>(preprocessed: Option<&RowMajorMatrix<V>>) -> Self {
         Self { preprocessed: preprocessed.map(Values::of), lookups: 0 }
     }
 
-    /// Those of an AIR of a batch, which has these preprocessed columns.
+    /// The contents of an AIR of a batch, which has these preprocessed columns.
     pub(crate) fn of_table<V, E, A>(air: &A, preprocessed: Option<&RowMajorMatrix<V>>) -> Self
     where
         V: Field,

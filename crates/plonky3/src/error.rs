@@ -5,7 +5,7 @@ use p3_fri::{FriProverError, HidingFriProverError};
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a proof could not be made.
+/// An error of a proof or of its setup.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -31,7 +31,7 @@ pub enum Error {
     Height {
         /// The instance, 0 for a single proof.
         table: usize,
-        /// Its rows.
+        /// The number of rows.
         rows: usize,
     },
 
@@ -73,8 +73,8 @@ pub enum Error {
         log_limit: usize,
     },
 
-    /// More rows than the field has roots of unity for, or than the device's transforms support; a policy may prove the
-    /// latter on the CPU.
+    /// A table of more rows than the field has roots of unity for, or than the device's transforms support; a
+    /// policy may prove the latter on the CPU.
     #[error(
         "table {table}: 2^{log_rows} rows with a blowup of 2^{log_blowup} are too many; extended columns can have \
          at most 2^{log_limit} rows"
@@ -82,7 +82,7 @@ pub enum Error {
     TooManyRows {
         /// The instance.
         table: usize,
-        /// Its height.
+        /// The logarithm of the trace's height.
         log_rows: usize,
         /// The blowup.
         log_blowup: usize,
@@ -95,7 +95,7 @@ pub enum Error {
     Preprocessed {
         /// The instance.
         table: usize,
-        /// What does not fit.
+        /// The mismatch.
         detail: String,
     },
 
@@ -104,7 +104,7 @@ pub enum Error {
     Lookup {
         /// The instance.
         table: usize,
-        /// What is wrong with them.
+        /// The problem with the lookups.
         detail: String,
     },
 

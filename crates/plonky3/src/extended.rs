@@ -171,7 +171,7 @@ pub(crate) fn extend<SC: DeviceConfig>(
     ntt::extend(&session.stream, evaluations, session.log_blowup(), shift, order, Order::BitReversed)
 }
 
-/// As [`extend`], for many matrices, each with a shift of its own.
+/// Extends many matrices as [`extend`] does, each with a shift of its own.
 pub(crate) fn extend_all<'a, SC: DeviceConfig>(
     session: &Session<'_, SC>,
     matrices: impl IntoIterator<Item = (Columns<'a, Base<SC>>, Base<SC>)>,

@@ -37,9 +37,9 @@ pub trait TreeHash<V: DeviceField, C, Digest>: Sized {
     /// The kernels' hash, with the constants that the PCS's trees use if it has any.
     fn kernel(pcs: &impl TreePcs<Self, C>) -> Result<Self::Kernel>;
 
-    /// The same hash on the host, if it needs nothing of the PCS. The host then makes the smallest trees of FRI, for
-    /// which it takes less time than for a round trip to the device, in proofs of one device that do not hide the
-    /// trace. [`Prover::new`](crate::Prover::new) compares it with the kernels'.
+    /// The trees' hash on the host, if it needs nothing of the PCS. The host then makes the smallest trees of FRI,
+    /// for which it takes less time than for a round trip to the device, in proofs of one device that do not hide
+    /// the trace. [`Prover::new`](crate::Prover::new) compares it with the kernels'.
     fn on_host() -> Option<HostHash<V, <Self::Kernel as Hash>::Digest>> {
         None
     }

@@ -69,7 +69,7 @@ impl Keystream {
 }
 
 impl std::fmt::Debug for Keystream {
-    /// Without the key, which nobody may see.
+    /// Shows the stream without its key, which nobody may see.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Keystream").field("position", &self.position).finish_non_exhaustive()
     }
@@ -110,7 +110,7 @@ impl Hiding {
         Ok(())
     }
 
-    /// The same with streams that no proof uses.
+    /// Hiding with streams that no proof uses.
     pub(crate) fn for_check(&self) -> Self {
         let [pcs, trees, fri_trees] = [1, 2, 3].map(Keystream::seed_from_u64);
         Self::new(self.random_codewords, pcs, trees, fri_trees)
@@ -121,7 +121,7 @@ impl Hiding {
     }
 }
 
-/// Which trees a salt is for.
+/// The trees that a salt is for.
 #[derive(Clone, Copy)]
 pub(crate) enum Trees {
     Input,

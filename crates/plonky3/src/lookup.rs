@@ -56,7 +56,7 @@ pub(crate) fn last_rows<SC: DeviceConfig>(
     Ok(gathered)
 }
 
-/// What a table's lookups read besides its trace.
+/// The inputs of a table's lookups besides its trace.
 pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
     pub(crate) publics: Option<View<'a, Base<SC>>>,
@@ -70,7 +70,7 @@ pub(crate) fn parameters<SC: DeviceConfig>(challenges: &[SC::Challenge]) -> Vec<
     std::iter::once(SC::Challenge::ZERO).chain(challenges.iter().copied()).collect()
 }
 
-/// How the fractions of a table are made.
+/// The batch sizes in which the fractions of a table are made.
 #[derive(Clone, Copy)]
 pub(crate) struct Making {
     /// The number of rows at a time.

@@ -316,7 +316,7 @@ fn sum_each<SC: DeviceConfig>(
     Ok(())
 }
 
-/// Such sums, on their way to the host.
+/// The sums that give columns' values at points, on their way to the host.
 pub(crate) struct Evaluated<SC: DeviceConfig> {
     sums: Gathered<Base<SC>>,
     share: Share,
@@ -344,8 +344,8 @@ impl<SC: DeviceConfig> Evaluated<SC> {
     }
 }
 
-/// For each height in descending order, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that
-/// height and their points, where i counts within the height.
+/// The reduced openings of each height in descending order: `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all
+/// columns of that height and their points, where i counts within the height.
 pub(crate) fn reduce<'a, SC: DeviceConfig>(
     session: &Session<'_, SC>,
     matrices: &'a [Claimed<'a, SC>],
@@ -435,12 +435,12 @@ impl<SC: DeviceConfig> Combined<'_, SC> {
     }
 }
 
-/// So many vectors, each with room for `capacity` values. (A clone of an empty vector has no room.)
+/// Allocates `count` vectors, each with room for `capacity` values. (A clone of an empty vector has no room.)
 pub(crate) fn with_room<T>(count: usize, capacity: usize) -> Vec<Vec<T>> {
     (0..count).map(|_| Vec::with_capacity(capacity)).collect()
 }
 
-/// What the device gathers from many places, in one buffer, so that one copy downloads all of it.
+/// Values that the device gathers from many places, in one buffer, so that one copy downloads all of them.
 pub(crate) struct Gathered<T: Plain> {
     values: Buffer<T>,
     lengths: Vec<usize>,

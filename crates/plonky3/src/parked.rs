@@ -30,7 +30,7 @@ const BLOCK_BYTES: usize = 256 << 20;
 /// The bytes of columns that are enough for a copy, or for work on them, to run at full speed.
 const PIECE_BYTES: usize = 16 << 20;
 
-/// How many lists of columns travel at a time, if they are pieces.
+/// The number of lists of columns that travel at a time, if they are pieces.
 pub(crate) const AHEAD: usize = 2;
 
 /// The most values of a block of rows, where the highest trace has `rows` rows: as many as `columns` columns of it.
@@ -59,7 +59,7 @@ pub(crate) struct Parked<'a, V: DeviceField> {
     block_rows: usize,
 }
 
-/// Where traces are uploaded, transposed and sent back, beside the work of the proof.
+/// The streams and buffers with which traces are uploaded, transposed and sent back, beside the work of the proof.
 pub(crate) struct Parking<V: DeviceField> {
     stream: Stream,
     lane: Stream,
@@ -69,8 +69,8 @@ pub(crate) struct Parking<V: DeviceField> {
 }
 
 impl<V: DeviceField> Parking<V> {
-    /// For traces of these heights and widths. A block of rows has at most as many values as `columns` columns of the
-    /// highest one.
+    /// Allocates the buffers for traces of these heights and widths. A block of rows has at most as many values as
+    /// `columns` columns of the highest one.
     pub(crate) fn new<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
         shapes: &[(usize, usize)],

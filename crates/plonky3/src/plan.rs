@@ -46,7 +46,7 @@ pub struct Plan {
     pub available: usize,
 }
 
-/// How traces are extended whose extensions do not fit.
+/// The batches of columns in which traces are extended whose extensions do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batches {
     /// The number of columns at a time, a multiple of the hash's block.
@@ -64,7 +64,7 @@ impl Batches {
         self.kept < SIXTEENTHS
     }
 
-    /// How many of so many columns are on the device.
+    /// The number of columns, of so many, that are on the device.
     pub(crate) fn kept_columns(self, width: usize) -> usize {
         width * self.kept / SIXTEENTHS
     }
@@ -250,8 +250,9 @@ impl TableSize {
         values + self.preprocessed + 3 + self.lookups.map_or(0, of_lookups)
     }
 
-    /// How fractions are made in a proof in batches: for a power of two of rows at a time, so that they take about as
-    /// much memory as `columns` columns of the trace, but not so few that a launch is not worth its time.
+    /// The batches in which fractions are made in a proof in batches of columns: a power of two of rows at a time,
+    /// so that they take about as much memory as `columns` columns of the trace, but not so few that a launch is
+    /// not worth its time.
     pub(crate) fn making<SC: DeviceConfig>(&self, columns: usize) -> Making {
         const LEAST: usize = 64;
         let rows = 1usize << self.log_rows;

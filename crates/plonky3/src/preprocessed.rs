@@ -29,7 +29,7 @@ pub struct Preprocessed<SC: DeviceConfig> {
     pub(crate) upstream: Option<PreprocessedProverData<SC>>,
     pub(crate) key: PreprocessedVerifierKey<SC>,
     pub(crate) air: Identity,
-    /// That of the AIR's constraints, if it has one.
+    /// The structure of the AIR's constraints, if it has one.
     pub(crate) structure: Structure,
     /// The hash of the values.
     pub(crate) contents: Contents,

@@ -80,7 +80,7 @@ impl<'a, E: Element> Inputs<'a, E> {
 /// Lists of parameters that programs read, in one buffer: an upload takes as long as a launch.
 pub(crate) struct Parameters<SC: DeviceConfig> {
     words: Buffer<Base<SC>>,
-    /// Where each list ends.
+    /// The end of each list.
     ends: Vec<usize>,
     /// The number of lists of elements of the extension, which come first.
     element_lists: usize,

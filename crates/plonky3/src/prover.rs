@@ -22,7 +22,7 @@ use crate::plan::are_small;
 use crate::readings::Readings;
 use crate::report::{Fallback, Report};
 
-/// When to prove on the CPU instead of the device.
+/// The policy that decides when to prove on the CPU instead of the device.
 ///
 /// The default never leaves the device. The proof's [`fallbacks`](Report::fallbacks) record what a policy decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Below this many cells, fixed costs dominate on both sides. At 2^11 cells an H200 is already faster: 1.6
-    /// against 3 ms on 16 cores.
+    /// The number of cells below which fixed costs dominate on both sides. At 2^11 cells an H200 is already
+    /// faster: 1.6 against 3 ms on 16 cores.
     pub const CROSSOVER_CELLS: usize = 1 << 8;
 
     /// Falls back to the CPU for small proofs and for those that fail.
@@ -64,7 +64,7 @@ pub struct Prover<SC: DeviceConfig> {
     pub(crate) cap_height: usize,
     policy: Policy,
     pub(crate) readings: Readings<SC>,
-    /// Held by the proof that uploads its traces, see [`Session::turn_to_upload`].
+    /// The lock that the proof holds which uploads its traces, see [`Session::turn_to_upload`].
     uploading: Lock<()>,
     /// The randomness of a configuration whose proofs hide the trace.
     hiding: Option<Hiding>,
@@ -332,7 +332,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         Ok(prover)
     }
 
-    /// The same prover with another policy.
+    /// Replaces the prover's policy.
     #[must_use]
     pub fn with_policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
@@ -360,7 +360,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         }
     }
 
-    /// Why the prover has no device.
+    /// The reason why the prover has no device.
     pub(crate) fn absence(&self) -> Option<&str> {
         self.device.as_ref().err().map(String::as_str)
     }
@@ -496,7 +496,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         Ok(self.stream.wait_for(&self.lane)?)
     }
 
-    /// The same for some rows of a matrix.
+    /// Uploads some rows of a matrix as [`Self::bring`] does some columns.
     pub(crate) fn bring_rows(
         &self,
         to: ViewMut<'_, Base<SC>>,

@@ -104,7 +104,7 @@ where
     /// [`plan_batch`](crate::plan_batch) tell: their [`peak`](crate::Plan::peak). The work gets the prover of its
     /// device. It is called again, with another prover, if that device is lost.
     ///
-    /// What proofs share and a device holds, such as the key of a batch, is made by [`Self::each`].
+    /// Values that proofs share and a device holds, such as the key of a batch, are made by [`Self::each`].
     pub fn submit(&self, bytes: usize, mut work: impl FnMut(&Prover<SC>) -> Result<T> + Send + 'static) -> Ticket {
         self.pool.submit(bytes, move |prover| {
             let cancel = Cancel::of(&Attempt::current());
@@ -135,7 +135,7 @@ where
         self.pool.wait(ticket)
     }
 
-    /// What each device has done so far, and which of them were lost.
+    /// The work that each device has done so far, and which of them were lost.
     pub fn shares(&self) -> Vec<Share> {
         self.pool.shares()
     }
@@ -164,12 +164,12 @@ impl<SC: DeviceConfig, T> std::fmt::Debug for Queue<SC, T> {
     }
 }
 
-/// Something for each prover of a [`Queue`], made by [`Queue::each`].
+/// A value for each prover of a [`Queue`], made by [`Queue::each`].
 #[derive(Debug)]
 pub struct Each<K>(Vec<(Option<Device>, K)>);
 
 impl<K> Each<K> {
-    /// That of the prover's device.
+    /// The value of the prover's device.
     pub fn of<SC: DeviceConfig>(&self, prover: &Prover<SC>) -> Result<&K> {
         let is_its = |device: &Option<Device>| match (device, prover.device()) {
             (Some(one), Some(other)) => one.is(other),

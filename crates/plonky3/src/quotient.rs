@@ -188,7 +188,7 @@ impl<SC: DeviceConfig> Sums<SC> {
         block: Block,
         alpha: SC::Challenge,
     ) -> Result<Self> {
-        /// Few powers are made here, and are part of an upload.
+        /// The most powers that are made here, as part of an upload.
         const FEW: usize = 24;
         let (stream, count) = (&session.stream, table.constraints.count());
         let weights = match count <= FEW {
@@ -244,7 +244,7 @@ impl<SC: DeviceConfig> Sums<SC> {
     }
 }
 
-/// Of a list with an entry for each 2^`log_shared` rows, the entries for a block.
+/// The entries for a block, of a list with an entry for each 2^`log_shared` rows.
 fn within(block: Block, log_shared: u32) -> Range<usize> {
     let first = block.first() >> log_shared;
     first..first + (block.rows() >> log_shared).max(1)

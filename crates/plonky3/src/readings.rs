@@ -31,7 +31,7 @@ pub(crate) struct Readings<SC: DeviceConfig> {
 
 type Kept<SC> = HashMap<(Kind, Structure), Arc<Constraints<SC>>>;
 
-/// What else than the AIR's fields matters to its constraints.
+/// The facts on which an AIR's constraints depend, besides the AIR's fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Kind {
     /// The type's name. Types of one name are told apart by their constraints.
@@ -63,12 +63,12 @@ impl Kind {
         Self { air, widths, degree, periods, lookups, in_batches: false }
     }
 
-    /// The same constraints for batches of columns.
+    /// The kind of these constraints for batches of columns.
     pub(crate) fn in_batches(&self) -> Self {
         Self { in_batches: true, ..self.clone() }
     }
 
-    /// The same constraints for whole extended traces.
+    /// The kind of these constraints for whole extended traces.
     fn whole(&self) -> Self {
         Self { in_batches: false, ..self.clone() }
     }
@@ -84,7 +84,7 @@ impl<SC: DeviceConfig> Default for Readings<SC> {
 }
 
 impl<SC: DeviceConfig> Readings<SC> {
-    /// For proofs over several devices.
+    /// An empty set for proofs over several devices.
     pub(crate) fn without_kernels() -> Self {
         Self { without_kernels: true, ..Self::default() }
     }
@@ -119,7 +119,7 @@ impl<SC: DeviceConfig> Readings<SC> {
         constraints
     }
 
-    /// What was kept of a kind. For batches of columns, constraints for whole traces will do.
+    /// The kept constraints of a kind. For batches of columns, constraints for whole traces will do.
     fn kept(&self, kind: &Kind, structure: Structure) -> Option<Arc<Constraints<SC>>> {
         let kept = self.kept.lock();
         let of_kind = |kind: &Kind| kept.get(&(kind.clone(), structure)).cloned();
@@ -139,7 +139,7 @@ impl<SC: DeviceConfig> Readings<SC> {
         }
     }
 
-    /// How the constraints of an AIR are written. Its lookups are not part of it: [`crate::contents`] has their hash.
+    /// The structure of an AIR's constraints. Its lookups are not part of it: [`crate::contents`] has their hash.
     pub(crate) fn structure<A>(air: &A, layout: &AirLayout) -> Structure
     where
         A: for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>,

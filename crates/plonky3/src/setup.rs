@@ -1,4 +1,5 @@
-//! What preprocessed columns were committed to with, which is what a proof must be made with.
+//! The prover that committed to preprocessed columns. A proof that reads them must be made with the same devices
+//! and parameters.
 
 use rigel_gpu::Device;
 
@@ -8,7 +9,7 @@ use crate::prover::Prover;
 
 /// The devices and parameters of the prover that committed to preprocessed columns.
 pub(crate) struct Setup {
-    /// In the order of their blocks of rows; none for a CPU prover.
+    /// The devices in the order of their blocks of rows; none for a CPU prover.
     devices: Vec<Device>,
     log_blowup: usize,
     cap_height: usize,

@@ -1,4 +1,4 @@
-//! How an AIR's constraints are written, as a hash.
+//! The structure of an AIR's constraints, as a hash.
 //!
 //! [`StructureBuilder`] evaluates an AIR with hashes in place of expressions: a column is a number, and a sum is a hash
 //! of its two terms. So the result depends on how the constraints are written, not only on the polynomials that they
@@ -250,8 +250,8 @@ pub(crate) struct Leaves<F, EF> {
 }
 
 impl<F: Field, EF: ExtensionField<F>> Leaves<F, EF> {
-    /// Those of an AIR with this layout. The columns of lookups are upstream's own: an AIR does not see how many there
-    /// are.
+    /// The leaves of an AIR with this layout. The columns of lookups are upstream's own: an AIR does not see how
+    /// many there are.
     pub(crate) fn new(layout: &AirLayout) -> Self {
         let terms = |kind: u64, count: usize, row: u64| {
             (0..count as u64).map(|index| Term::new(Structure::leaf(kind, index << 1 | row))).collect()

@@ -46,7 +46,7 @@ pub(crate) fn on_device<SC: DeviceConfig>(log_height: usize, log_arities: &[usiz
     log_arities.iter().position(is_small).unwrap_or(log_arities.len())
 }
 
-/// What is left of the columns that are folded, in bit-reversed order, and the folds that the host made.
+/// The values that are left to fold, in bit-reversed order, and the folds that the host made.
 pub(crate) struct Tail<SC: DeviceConfig> {
     values: Vec<SC::Challenge>,
     /// Columns that join at lower heights, in descending height.

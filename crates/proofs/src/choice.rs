@@ -18,7 +18,7 @@ pub enum Prover {
 }
 
 impl Prover {
-    /// Its name as upstream spells it.
+    /// The prover's name as upstream spells it.
     pub fn title(self) -> &'static str {
         match self {
             Self::Plonky3 => "Plonky3",

@@ -58,15 +58,15 @@ impl Header {
     }
 }
 
-/// Why a file is rejected.
+/// The reason why a file is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It does not begin as proof files do.
+    /// The file does not begin as proof files do.
     Foreign,
-    /// It has a version that this Rigel does not read.
+    /// The file has a version that this Rigel does not read.
     Version(u32),
-    /// It has fewer bytes than it states.
+    /// The file has fewer bytes than it states.
     #[non_exhaustive]
     Cut {
         /// The bytes that it should have.
@@ -74,7 +74,7 @@ pub enum Refusal {
         /// The bytes that it has.
         found: u64,
     },
-    /// It has more bytes than it states.
+    /// The file has more bytes than it states.
     #[non_exhaustive]
     Longer {
         /// The bytes that it should have.
@@ -82,7 +82,7 @@ pub enum Refusal {
         /// The bytes that it has.
         found: u64,
     },
-    /// It is longer than the memory that may be taken.
+    /// The file is longer than the memory that may be taken.
     #[non_exhaustive]
     TooLarge {
         /// The bytes that it states to have.
@@ -90,9 +90,9 @@ pub enum Refusal {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// Its checksum does not match.
+    /// The file's checksum does not match.
     Altered,
-    /// Its header is not that of a statement, for this reason.
+    /// The file's header is not that of a statement, for this reason.
     Header(String),
 }
 
@@ -137,12 +137,12 @@ pub fn encode(header: &Header, proof: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Why the bytes of a file are not there.
+/// The reason why a file was not read.
 #[derive(Debug)]
 pub enum Unread {
     /// The file can't be read.
     Io(io::Error),
-    /// It is longer than the limit.
+    /// The file is longer than the limit.
     Refused(Refusal),
 }
 
@@ -182,7 +182,7 @@ pub fn read(path: impl AsRef<Path>, memory: usize) -> Result<Vec<u8>, Unread> {
     Ok(bytes)
 }
 
-/// What the first bytes of a file state.
+/// The facts that the first bytes of a file state.
 struct Beginning {
     version: u32,
     header_len: usize,

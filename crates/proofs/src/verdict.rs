@@ -17,14 +17,15 @@ use crate::proof_file::Header;
 /// Bits of security.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bits {
-    /// By upstream's conjecture.
+    /// Conjectured by upstream.
     pub conjectured: usize,
     /// `None` where upstream has no analysis.
     pub proven: Option<usize>,
 }
 
 impl Bits {
-    /// By upstream's analysis of the whole proof where it has one, else by its conjecture about queries.
+    /// The security by upstream's analysis of the whole proof where it has one, else by its conjecture about
+    /// queries.
     pub fn of(choice: &Choice) -> Self {
         // A header may hold anything, and upstream's analysis asserts what it expects.
         let analysis = || choice.security();
@@ -55,15 +56,15 @@ pub fn limit_for(bytes: usize) -> String {
     format!("{}MiB", bytes.div_ceil(1 << 20))
 }
 
-/// Why a proof is not accepted.
+/// The reason why a proof is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unverified {
-    /// It is not a proof of the statement, for this reason.
+    /// The bytes are not a proof of the statement, for this reason.
     Rejected(String),
     /// Upstream's verifier panicked with this message, which it does on some malformed proofs.
     Panicked(String),
-    /// To find out takes more memory than the limit.
+    /// Verification takes more memory than the limit.
     #[non_exhaustive]
     Memory {
         /// The bytes that are needed, if they are known: for the statement, and for a proof of this length. A proof
@@ -94,8 +95,8 @@ impl fmt::Display for Unverified {
 
 impl std::error::Error for Unverified {}
 
-/// Why the proof does not verify within `memory` bytes; [`MEMORY`] is the usual limit. If the verifier panics on its
-/// input, the proof is rejected.
+/// Verifies a proof within `memory` bytes; [`MEMORY`] is the usual limit. If the verifier panics on its input, the
+/// proof is rejected.
 pub fn verify(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unverified> {
     quietly(|_| true, || judged(header, proof, memory))
 }
@@ -150,7 +151,7 @@ mod tests {
         assert!(matches!(judged(&Header::new(plonk(8, 1), vec![]), b"", MEMORY), Err(Unverified::Rejected(_))));
     }
 
-    /// What `docs/command-line.md` says.
+    /// The sizes from which on the usual limit is too low are those in `docs/command-line.md`.
     #[test]
     fn the_sizes_from_which_on_the_usual_limit_is_too_low() {
         let stwo = |workload| {

@@ -257,7 +257,7 @@ def small(bench: Bench) -> None:
 
 
 def importing(bench: Bench) -> None:
-    """How long `import rigel` takes in a fresh interpreter."""
+    """The time of `import rigel` in a fresh interpreter."""
     program = "import time; start = time.perf_counter(); import rigel; print(time.perf_counter() - start)"
     taken = [
         float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)

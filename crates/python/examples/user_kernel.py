@@ -26,7 +26,7 @@ extern "C" __global__ void mandelbrot(int *steps, double left, double top, doubl
 
 
 def on_cpu(grid, block, args):
-    """The same on the CPU, one step at a time for all points."""
+    """The kernel's steps on the CPU, one at a time for all points."""
     steps, left, top, step, width, height, most = args
     columns = rigel.arange(width).reshape(1, -1) * step + left
     rows = top - rigel.arange(height).reshape(-1, 1) * step

@@ -7,7 +7,7 @@ use crate::array::PyArray;
 use crate::convert::{self, Wish};
 use crate::work::{heavy, is_on_cpu, waiting};
 
-/// The other operand, as elements of the array's field on its device unless it is an array itself.
+/// Converts the other operand to elements of the array's field on its device, unless it is an array itself.
 fn beside(array: &Array, other: &Bound<'_, PyAny>) -> PyResult<Array> {
     match other.cast::<PyArray>() {
         Ok(other) => Ok(other.get().array.clone()),
@@ -18,7 +18,7 @@ fn beside(array: &Array, other: &Bound<'_, PyAny>) -> PyResult<Array> {
     }
 }
 
-/// About the steps of an elimination: a column takes about ten passes over the stack.
+/// The approximate number of steps of an elimination: a column takes about ten passes over the stack.
 fn elimination(array: &Array) -> f64 {
     let width = array.shape().last().copied().unwrap_or(1) as f64;
     10.0 * array.len() as f64 * width

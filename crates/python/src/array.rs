@@ -141,7 +141,7 @@ impl PyArray {
 
     // --- views -----------------------------------------------------------------------------------------------
 
-    /// The same elements in another shape, over the same memory if possible. One length may be -1 and is then
+    /// Arranges the elements in another shape, over the same memory if possible. One length may be -1 and is then
     /// inferred.
     ///
     /// >>> import rigel

@@ -13,7 +13,7 @@ use crate::work::{guard, interruptible, released};
 /// A device that arrays can be on.
 #[pyclass(frozen, get_all, module = "rigel", name = "DeviceInfo")]
 pub(crate) struct DeviceInfo {
-    /// Its name, for `device=`: `cpu`, `cuda:0`, `emulated:0`.
+    /// The device's name, for `device=`: `cpu`, `cuda:0`, `emulated:0`.
     name: String,
     /// `cpu`, `cuda` or `emulated`.
     kind: String,

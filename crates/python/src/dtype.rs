@@ -79,7 +79,7 @@ impl DType {
         object(py, parse(name)?)
     }
 
-    /// Its name.
+    /// The type's name.
     #[getter]
     fn name(&self) -> &'static str {
         name(self.0)

@@ -237,7 +237,7 @@ impl Field {
         Self::random(slf, shape, seed, device)
     }
 
-    /// Its name.
+    /// The field's name.
     #[getter]
     fn name(&self) -> &'static str {
         name(self.of)
@@ -255,7 +255,7 @@ impl Field {
         self.of.modulus().unwrap_or(0)
     }
 
-    /// Its facts as text, as in galois.
+    /// The field's properties as text, as in galois.
     #[getter]
     fn properties(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!(

@@ -91,7 +91,7 @@ impl PyKernel {
         Ok(Self { kernel: kernel.on_cpu(|_, _| Ok(())), on_cpu: Some(work.unbind()) })
     }
 
-    /// Its name.
+    /// The kernel's name.
     #[getter]
     fn name(&self) -> &str {
         self.kernel.name()

@@ -15,7 +15,7 @@ use crate::error::raise;
 use crate::functions::anything;
 use crate::work::{interruptible, is_on_cpu, quick, released, settle};
 
-/// Above this many elements, a commitment on the CPU runs on another thread, so that Ctrl-C is heard.
+/// The number of elements above which a commitment on the CPU runs on another thread, so that Ctrl-C is heard.
 const LONG: usize = 1 << 16;
 
 /// Runs work that hashes an array.

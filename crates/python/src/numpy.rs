@@ -24,7 +24,7 @@ pub(crate) struct Found {
 pub(crate) struct Description {
     pub(crate) typestr: String,
     pub(crate) shape: Vec<usize>,
-    /// In bytes; `None` for contiguous memory.
+    /// The strides in bytes; `None` for contiguous memory.
     pub(crate) strides: Option<Vec<isize>>,
     pub(crate) address: usize,
     pub(crate) read_only: bool,

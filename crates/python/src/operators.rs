@@ -55,7 +55,7 @@ fn eager<'py>(
     PyArray::from(result).into_bound_py_any(py)
 }
 
-/// The same for an expression, whose result is an expression.
+/// An operation on an expression, whose result is an expression.
 fn postponed<'py>(
     lazy: &Lazy,
     operation: Binary,

@@ -15,7 +15,7 @@ const WIDTH: usize = 10;
 /// The step that the work is at.
 #[derive(Default)]
 struct Shown {
-    /// Counted from one.
+    /// The number of the step, counted from one.
     step: usize,
     text: String,
 }

@@ -20,7 +20,7 @@ use crate::devices::several_for_proofs;
 use crate::progress::{Steps, interruptible_steps};
 use crate::work::interruptible_with;
 
-/// What to do about a proof that is refused for its memory.
+/// The advice about a proof that is refused for its memory.
 const RAISE: &str = "if you trust the file, allow more with memory_limit";
 
 /// A proof with the statement that it proves. `prove` and `load` of `rigel.proofs` return it.
@@ -32,13 +32,13 @@ pub(crate) struct Proof {
     making: Option<Making>,
 }
 
-/// How a proof was made.
+/// The circumstances in which a proof was made.
 struct Making {
     milliseconds: f64,
     report: Report,
     /// Whether the caller requested the CPU.
     asked_for_cpu: bool,
-    /// Why the requested device was not used at all.
+    /// The reason why the requested device was not used at all.
     no_device: Option<String>,
 }
 

@@ -12,13 +12,14 @@ use rigel_array::{Array, Device, Result};
 
 use crate::error::raise;
 
-/// Above this many elements, an operation on the CPU takes longer than releasing and reacquiring Python's lock.
+/// The number of elements above which an operation on the CPU takes longer than releasing and reacquiring Python's
+/// lock.
 const LONG: usize = 1 << 15;
 
-/// How often the waiting thread checks for Python signals.
+/// The interval at which the waiting thread checks for Python signals.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How long the calling thread waits for a device before it uses another thread.
+/// The time for which the calling thread waits for a device before it uses another thread.
 const SPIN: Duration = Duration::from_micros(300);
 
 fn internal(panic: &(dyn Any + Send)) -> PyErr {
@@ -72,7 +73,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     interruptible_with(py, move || work().map_err(raise))
 }
 
-/// The same for work that returns Python errors.
+/// Runs work that returns Python errors as [`interruptible`] does.
 pub(crate) fn interruptible_with<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send + 'static,
@@ -80,7 +81,8 @@ pub(crate) fn interruptible_with<T: Send + 'static>(
     watched(py, work, || Ok(()))
 }
 
-/// The same, with a call between the checks for Ctrl-C. Its errors end the wait too.
+/// Runs work as [`interruptible_with`] does, with a call between the checks for Ctrl-C. Its errors end the wait
+/// too.
 pub(crate) fn watched<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send + 'static,
@@ -132,8 +134,8 @@ pub(crate) fn heavy<T: Send + 'static>(
     if on_cpu && steps > SECONDS_LONG { interruptible(py, work) } else { sized(py, steps as usize, on_cpu, work) }
 }
 
-/// The same for work that waits for a device before its end, as eliminations do, which read a number for each column:
-/// there, too, it runs on another thread.
+/// Runs work as [`heavy`] does that waits for a device before its end, as eliminations do, which read a number for
+/// each column: there, too, it runs on another thread.
 pub(crate) fn waiting<T: Send + 'static>(
     py: Python<'_>,
     steps: f64,

@@ -90,7 +90,7 @@ def test_polynomials(device):
 
 
 def test_products_over_mersenne31(device):
-    """They take another path than those of other fields."""
+    """Products over Mersenne-31 take another path than those over other fields."""
     GF = rigel.field("mersenne31")
     f, g = GF.random((2, 5), seed=1, device=device), GF([GF.order - 1] * 3, device=device)
     assert f.poly_multiply(g).tolist() == [convolved(row, g.tolist(), GF.order) for row in f.tolist()]

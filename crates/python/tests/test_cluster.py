@@ -414,7 +414,7 @@ def test_a_worker_without_ray():
 
 
 def outcomes(worker, jobs):
-    """What jobs come to that are given together, by number."""
+    """The outcomes of jobs that are given together, by number."""
     given, outcomes = [], {}
     for number, (what, timeout) in enumerate(jobs):
         try:

@@ -1,5 +1,5 @@
-"""What `rigel.cluster` does when the head is lost, with a stand-in for Ray whose calls fail or wait when they are told
-to. Its workers never start, so every job stays open."""
+"""`rigel.cluster` when the head is lost, with a stand-in for Ray whose calls fail or wait when they are told to.
+Its workers never start, so every job stays open."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class Reference:
 
 
 class Ray:
-    """As much of Ray as a pool uses. `before_put` is called with the input of each `put`."""
+    """A stand-in for the part of Ray that a pool uses. `before_put` is called with the input of each `put`."""
 
     ObjectRef = Reference
 

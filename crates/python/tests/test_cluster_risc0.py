@@ -112,7 +112,7 @@ def test_failures_say_whose_they_are(cluster, binary):
 
 
 def test_the_program_waits_for_the_proofs(cluster, binary, monkeypatch):
-    """It runs ahead by the window; here with segments that no pipe holds."""
+    """The program runs ahead by the window; here with segments that no pipe holds."""
     monkeypatch.setattr(risc0, "_window", lambda _: 2)
     ahead = []
 

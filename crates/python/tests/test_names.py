@@ -92,7 +92,7 @@ def test_numpys_functions_of_elements_are_rigels(device):
 
 
 def test_numpys_functions_of_fields_are_rigels():
-    """Those of a script for galois. `test_fields.py` and `test_algebra.py` compare Rigel's with galois'."""
+    """Functions of a script for galois. `test_fields.py` and `test_algebra.py` compare Rigel's with galois'."""
     GF = rigel.field(2**31 - 1)
     x, y = GF([236, 87, 38, 112]), GF([109, 17, 108, 224])
     A = GF([[1, 2, 3], [4, 5, 6], [7, 8, 10]])

@@ -131,7 +131,7 @@ print("end", file=sys.stderr)
 
 
 def stderr_of(code, terminal, columns=0):
-    """What a program writes to standard error, if that is a terminal (0 columns: of unknown width) or a pipe."""
+    """A program's standard error, if that is a terminal (0 columns: of unknown width) or a pipe."""
     ours, theirs = pty.openpty() if terminal else os.pipe()
     if terminal:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))

@@ -17,7 +17,7 @@ INDICES = [
 
 
 def ours(index, device):
-    """The same index, with some NumPy arrays as Rigel arrays of the device."""
+    """An index, with its NumPy arrays as Rigel arrays of the device."""
     if isinstance(index, tuple):
         return tuple(ours(entry, device) for entry in index)
     return rigel.array(index, device=device) if isinstance(index, np.ndarray) else index

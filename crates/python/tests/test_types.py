@@ -38,7 +38,7 @@ def test_every_name_is_typed():
 
 
 class Uses(ast.NodeVisitor):
-    """What test code uses of rigel: names of the module, and attributes of other objects.
+    """The names of rigel that test code uses: names of the module, and attributes of other objects.
 
     Only expressions count: not comments, docstrings, names of tests or of arguments. Strings count for the module in a
     file that looks names up with `getattr(rigel, name)`, and for objects in one with any `getattr(x, name)`.

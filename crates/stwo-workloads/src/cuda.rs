@@ -54,7 +54,7 @@ impl<E: FrameworkEval> Prover<CudaBackend> for FrameworkComponent<E> {
     }
 }
 
-/// What determines the device memory of a statement's proof.
+/// The facts that determine the device memory of a statement's proof.
 pub fn proof_size(
     statement: &dyn Provable<CudaBackend>,
     device: &Device,

@@ -102,7 +102,7 @@ impl Workload {
     pub const ALL: [Self; 6] =
         [Self::WideFibonacci, Self::Poseidon2, Self::Plonk, Self::StateMachine, Self::Xor, Self::Blake2s];
 
-    /// Its name, as in `Display` and `FromStr`.
+    /// The workload's name, as in `Display` and `FromStr`.
     pub fn name(self) -> &'static str {
         match self {
             Self::WideFibonacci => "wide-fibonacci",

@@ -42,7 +42,7 @@ struct Gate {
 pub struct Plonk {
     log_gates: u32,
     gates: Vec<Gate>,
-    /// How often each wire is used, including the public use of the output.
+    /// The number of uses of each wire, including the public use of the output.
     uses: Vec<u32>,
     inputs: [BaseField; INPUTS],
     output: BaseField,
@@ -72,7 +72,7 @@ impl Plonk {
         Ok(circuit)
     }
 
-    /// The same circuit on the same inputs, claiming another output.
+    /// Claims that the circuit gives another output on these inputs.
     pub fn giving(self, output: BaseField) -> Self {
         Self { output, ..self }
     }

@@ -150,7 +150,7 @@ impl Poseidon2 {
         Ok(Self { log_rows: log_permutations - LOG_INSTANCES, first, last: OnceLock::new() })
     }
 
-    /// The same chain, claiming to end in another state.
+    /// Claims that the chain ends in another state.
     pub fn ending_in(self, last: State) -> Self {
         Self { last: last.into(), ..self }
     }

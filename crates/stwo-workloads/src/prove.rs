@@ -57,7 +57,7 @@ pub struct Proof<H: MerkleHasherLifted> {
     pub stark: StarkProof<H>,
 }
 
-/// Why a proof could not be made.
+/// The reason why a proof could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unproved {
@@ -92,7 +92,7 @@ pub struct Interaction {
     claimed_sums: Vec<SecureField>,
 }
 
-/// Where interaction columns come from.
+/// The source of interaction columns.
 pub enum InteractionSource<'a> {
     /// The backend computes them.
     Generate,
@@ -237,7 +237,7 @@ where
     prove_trees::<B, MC>(statement, trees, config, store_coefficients, twiddles, interaction)
 }
 
-/// What a proof commits to before any challenge is drawn.
+/// The trees that a proof commits to before any challenge is drawn.
 struct Trees<'a, B: Backend> {
     /// The logarithm of the longest preprocessed column's length. (Making the components to ask them takes longer.)
     longest_preprocessed: Option<u32>,

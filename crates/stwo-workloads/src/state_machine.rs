@@ -37,7 +37,7 @@ impl StateMachine {
         Ok(Self { log_steps, first, last })
     }
 
-    /// The same run, claiming to end in another state.
+    /// Claims that the run ends in another state.
     pub fn ending_in(self, last: State) -> Self {
         Self { last, ..self }
     }

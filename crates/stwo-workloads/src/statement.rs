@@ -17,7 +17,7 @@ use crate::logup::LogUp;
 use crate::lookup::Elements;
 use crate::witness::{ComponentColumns, HostColumn, Witness};
 
-/// Something to prove: a set of components, with public values and a witness.
+/// A statement to prove: a set of components, with public values and a witness.
 ///
 /// A component's columns are adjacent in each tree, in the order of [`airs`](Self::airs). All
 /// constraints have degree at most 3, so each component's degree bound is twice its rows: upstream commits to the
@@ -35,8 +35,9 @@ pub trait Statement: Send + Sync {
     /// The public values, as words.
     fn publics(&self) -> Vec<u32>;
 
-    /// The same statement, claiming these public values where its own take long to compute and the proof shows them
-    /// anyway: a chain's end. `None` if there are none. The result's [`publics`](Self::publics) are to be compared.
+    /// A copy of the statement that claims these public values where its own take long to compute and the proof
+    /// shows them anyway: a chain's end. `None` if there are none. The result's [`publics`](Self::publics) are to
+    /// be compared.
     fn claiming(&self, _publics: &[u32]) -> Option<Box<dyn Statement>> {
         None
     }
@@ -127,7 +128,7 @@ fn with_sums<T>(airs: Vec<T>, claimed_sums: &[SecureField]) -> impl Iterator<Ite
 
 /// An AIR of a statement.
 pub trait Air {
-    /// Its component, which gets the next columns of each tree.
+    /// Makes the AIR's component, which gets the next columns of each tree.
     fn component(
         self: Box<Self>,
         places: &mut TraceLocationAllocator,
@@ -147,7 +148,7 @@ impl<E: FrameworkEval + 'static> Air for E {
 
 /// An AIR that backend B can prove. Its lookups do not need a component, which upstream reads the whole AIR to make.
 pub trait ProvableAir<B: Backend>: LogUp<B> {
-    /// As [`Air::component`], for the prover.
+    /// Makes the AIR's component as [`Air::component`] does, for the prover.
     fn prover(
         self: Box<Self>,
         places: &mut TraceLocationAllocator,
@@ -178,7 +179,7 @@ pub trait Prover<B: Backend>: ComponentProver<B> {
         Ok(0)
     }
 
-    /// What the component needs of the backend's device while it is proved, if the backend has one.
+    /// The component's needs on the backend's device while it is proved, if the backend has one.
     fn size(&self, _device: &Device) -> Option<ComponentSize> {
         None
     }
@@ -236,8 +237,8 @@ pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, config: PcsConfig) ->
     lifted_above(statement, config, longest)
 }
 
-/// As [`lifted`], where the length of the longest preprocessed column is known, as a power of two. Some component reads
-/// it: upstream's verifier refuses preprocessed columns that none reads.
+/// The configuration of [`lifted`] where the length of the longest preprocessed column is known, as a power of
+/// two. Some component reads it: upstream's verifier refuses preprocessed columns that none reads.
 pub(crate) fn lifted_above<S: Statement + ?Sized>(
     statement: &S,
     mut config: PcsConfig,

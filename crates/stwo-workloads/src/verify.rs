@@ -20,7 +20,7 @@ use crate::lookup::Elements;
 use crate::prove::{Proof, twiddles};
 use crate::statement::{Statement, introduce, lifted, no_sums, placeholder_components};
 
-/// Why a proof is rejected.
+/// The reason why a proof is rejected.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {

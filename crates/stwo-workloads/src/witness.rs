@@ -29,16 +29,16 @@ pub struct Witness {
     pub preprocessed: Vec<HostColumn>,
     /// The columns of the trace.
     pub trace: Vec<HostColumn>,
-    /// Which of them each component reads.
+    /// The columns that each component reads.
     pub components: Arc<[ComponentColumns]>,
 }
 
 /// The columns that a component reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComponentColumns {
-    /// Those of the trace, which are its own.
+    /// The columns of the trace, which are the component's own.
     pub trace: Range<usize>,
-    /// Those of the preprocessed tree, in the order in which the component reads them.
+    /// The columns of the preprocessed tree, in the order in which the component reads them.
     pub preprocessed: Vec<usize>,
 }
 
@@ -85,7 +85,7 @@ pub struct Adopted<B: Backend> {
     pub preprocessed: Vec<Evaluation<B>>,
     /// The columns of the trace.
     pub trace: Vec<Evaluation<B>>,
-    /// Which of them each component reads.
+    /// The columns that each component reads.
     pub components: Arc<[ComponentColumns]>,
 }
 

@@ -201,7 +201,7 @@ pub(crate) fn table(bits: u32) -> Vec<HostColumn> {
     })
 }
 
-/// How often each row of a table was used, counted by all threads concurrently.
+/// The number of uses of each row of a table, counted by all threads concurrently.
 pub(crate) struct Uses {
     bits: u32,
     counts: Vec<AtomicU32>,

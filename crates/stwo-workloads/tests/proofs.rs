@@ -20,7 +20,7 @@ use stwo::prover::backend::{BackendForChannel, Column};
 
 type Simd = dyn Provable<SimdBackend>;
 
-/// Few queries and little proof of work.
+/// A configuration with few queries and little proof of work.
 fn config(log_blowup: u32) -> PcsConfig {
     PcsConfig { pow_bits: 2, fri_config: FriConfig::new(0, log_blowup, 8, 1), lifting_log_size: None }
 }
@@ -60,7 +60,7 @@ where
     verify(statement, &VerifierKey::<MC>::new(statement, config), proof).unwrap();
 }
 
-/// Both channels, blowup 2 and 4.
+/// Proves and verifies with both channels, and with blowups of 2 and 4.
 fn prove_and_verify(statement: &Simd) {
     let witness = statement.witness();
     let columns = statement.columns();

@@ -47,12 +47,12 @@ pub(crate) struct Batch {
 
 /// A column's words.
 pub(crate) enum Held {
-    /// On a device, and of values on a canonic domain, the logarithm of the number of coefficients that determine them,
-    /// if it is known.
+    /// Words on a device. For values on a canonic domain, with the logarithm of the number of coefficients that
+    /// determine them, if it is known.
     Here(Words, Option<u8>),
-    /// In host memory.
+    /// Words in host memory.
     Deferred(Place),
-    /// In blocks of rows, one on each of several devices.
+    /// Words in blocks of rows, one on each of several devices.
     Blocks(Vec<Words>),
 }
 
@@ -71,7 +71,7 @@ impl Held {
         known.map_or(self.len().ilog2(), u32::from)
     }
 
-    /// In how many blocks it is.
+    /// The number of blocks that the column is in.
     fn blocks(&self) -> usize {
         if let Self::Blocks(blocks) = self { blocks.len() } else { 1 }
     }
@@ -110,7 +110,7 @@ impl Run<'_> {
     }
 }
 
-/// How queries map to elements.
+/// The mapping from queries to elements.
 enum Role {
     /// Columns of a trace, of any lengths: each query reads one row.
     Trace,

@@ -38,7 +38,8 @@ use crate::report::gathered;
 /// The least number of rows of a block.
 pub(crate) const LEAST_ROWS: usize = 16;
 
-/// In how many rounds the columns of a tree are extended: while one travels, the next one is evaluated and packed.
+/// The number of rounds in which the columns of a tree are extended: while one travels, the next one is evaluated
+/// and packed.
 const ROUNDS: usize = 16;
 
 /// The blocks of a column.

@@ -87,7 +87,7 @@ pub struct DeviceColumn<T: Value> {
     len: usize,
     /// Unique to this column and its current content.
     id: u64,
-    /// Of values on a canonic domain, the logarithm of the number of coefficients that determine them, if it is known.
+    /// The logarithm of the number of coefficients that determine values on a canonic domain, if it is known.
     log_coefficients: Option<u8>,
     /// Empty until the memory is allocated.
     words: OnceLock<Words>,
@@ -99,19 +99,19 @@ pub struct DeviceColumn<T: Value> {
     rest: OnceLock<Box<Rest<T>>>,
 }
 
-/// What few columns have.
+/// The state that few columns have.
 struct Rest<T: Value> {
     /// The device of a column without memory; empty until it is known.
     device: OnceLock<Device>,
-    /// How to compute the words at the first read; zeros if `None`.
+    /// The computation of the words at the first read; zeros if `None`.
     plan: Option<Plan>,
     /// The FRI layer whose packed rows it holds.
     packed_from: Lock<Option<Arc<Batch>>>,
     /// The elements of a small column that was downloaded.
     read: OnceLock<Vec<T>>,
-    /// Of coefficients, the values on a domain that were computed in advance.
+    /// The values of a column of coefficients on a domain, if they were computed in advance.
     extension: Lock<Option<(CircleDomain, DeviceColumn<T>)>>,
-    /// Of the first column of a tree, leaves that were begun in advance.
+    /// The leaves of a tree that were begun in advance, kept by its first column.
     leaves: Lock<Option<Leaves>>,
 }
 
@@ -211,7 +211,7 @@ impl<T: Value> DeviceColumn<T> {
         self.rest.get_or_init(|| Box::new(Rest::new(OnceLock::new(), None)))
     }
 
-    /// Where the host keeps the column, if it does and the device does not have it, too.
+    /// The column's place in host memory, if the host keeps it and the device does not have it, too.
     pub(crate) fn place(&self) -> Option<&Place> {
         match self.plan() {
             Some(Plan::Deferred(place)) if self.words.get().is_none() => Some(place),
@@ -219,7 +219,7 @@ impl<T: Value> DeviceColumn<T> {
         }
     }
 
-    /// Its blocks, if it is in blocks on several devices.
+    /// The column's blocks, if it is in blocks on several devices.
     pub(crate) fn blocks(&self) -> Option<&Blocks> {
         match self.plan() {
             Some(Plan::Blocks(blocks)) => Some(blocks),
@@ -270,7 +270,7 @@ impl<T: Value> DeviceColumn<T> {
         self.words.get().is_none() && self.plan().is_none()
     }
 
-    /// Its words, which are made if they are not there yet.
+    /// The column's words, which are made if they are not there yet.
     fn words(&self) -> &Words {
         self.words.get_or_init(|| {
             let device = self.device();
@@ -280,12 +280,12 @@ impl<T: Value> DeviceColumn<T> {
         })
     }
 
-    /// Its words, for reading by kernels.
+    /// The column's words, for reading by kernels.
     pub fn view(&self) -> View<'_, Mersenne31> {
         self.words().view()
     }
 
-    /// Its words, for reading together with what is on a device.
+    /// The column's words, for reading together with other memory of a device.
     pub(crate) fn view_on(&self, device: &Device) -> View<'_, Mersenne31> {
         if self.words.get().is_none() {
             self.rest().device.get_or_init(|| device.clone());
@@ -293,7 +293,7 @@ impl<T: Value> DeviceColumn<T> {
         self.view()
     }
 
-    /// Its words, for writing by kernels.
+    /// The column's words, for writing by kernels.
     pub fn view_mut(&mut self) -> ViewMut<'_, Mersenne31> {
         let words = self.owned();
         self.replace(words);
@@ -305,7 +305,7 @@ impl<T: Value> DeviceColumn<T> {
         self.owned()
     }
 
-    /// Its memory, for a caller who lets go of the column; a copy if a clone has it too.
+    /// The column's memory, for a caller who lets go of the column; a copy if a clone has it too.
     fn owned(&self) -> Buffer<Mersenne31> {
         let words = self.view();
         if self.is_shared() {
@@ -387,7 +387,7 @@ impl<T: Value> DeviceColumn<T> {
 }
 
 impl BaseColumn {
-    /// What tells the column, with its content, from all others.
+    /// The number that identifies the column with its content among all others.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -465,7 +465,7 @@ impl BaseColumn {
         Self::without_words(len, device, Some(Plan::Blocks(blocks)))
     }
 
-    /// Its blocks.
+    /// Takes the column apart into its blocks.
     ///
     /// # Panics
     /// If it is not in blocks.

@@ -152,7 +152,7 @@ fn sums_so_far(
     Ok((into_slabs_on(take(columns), std::slice::from_ref(device))?.remove(0), true))
 }
 
-/// Where the host keeps what a polynomial's values for constraints are made from, if it does.
+/// The host's copy of the column from which a polynomial's values for constraints are made, if it keeps one.
 fn source_of(polynomial: &Poly<CudaBackend>, mode: EvaluationMode) -> Option<&Place> {
     match mode {
         EvaluationMode::SubDomain { .. } => polynomial.evals.values.place(),
@@ -271,7 +271,8 @@ pub(crate) fn bindings<'a>(inputs: &'a [TreeInput<'_>]) -> Bindings<'a, QM31> {
     bindings
 }
 
-/// What a program reads beside columns, on the device: one upload, since each one ends the launches that are gathered.
+/// The parameters that a program reads beside columns, on the device: one upload, since each one ends the launches
+/// that are gathered.
 pub(crate) struct DeviceParameters {
     /// Elements of the extension, then those of the base field.
     words: Buffer<Mersenne31>,
@@ -372,8 +373,8 @@ struct Constraints {
 }
 
 impl Constraints {
-    /// As [`fold`](Self::fold), of columns of which the host keeps some: a few constraints at a time, with the columns
-    /// that they read.
+    /// Folds as [`fold`](Self::fold) does, where the host keeps some of the columns: a few constraints at a time,
+    /// with the columns that they read.
     fn fold_in_batches(
         mut self,
         trees: &[Vec<&Poly<CudaBackend>>],
@@ -421,8 +422,8 @@ impl Constraints {
         self.fold_block(device, inputs, None, weights, sums, accumulate, (0, 1))
     }
 
-    /// As [`fold`](Self::fold), in the rows of one of some blocks of the domain, with the inputs there and after them
-    /// the neighbours that are apart.
+    /// Folds as [`fold`](Self::fold) does, in the rows of one of some blocks of the domain, with the inputs there
+    /// and after them the neighbours that are apart.
     #[expect(clippy::too_many_arguments, reason = "what is read, what is written, and in which rows")]
     fn fold_block(
         &self,

@@ -34,7 +34,7 @@ thread_local! {
 /// not for the columns, and uploads every column about six times. [`Plan::run`](crate::Plan::run) calls it where a
 /// proof does not fit otherwise.
 ///
-/// What a batch has at least: 16 of the longest columns where leaves are hashed, and the columns of one constraint
+/// A batch has at least 16 of the longest columns where leaves are hashed, and the columns of one constraint
 /// where constraints are evaluated. The kernels of constraints are compiled for the columns of a batch, so another
 /// size of batches may compile others.
 pub fn in_column_batches<R>(bytes: usize, work: impl FnOnce() -> R) -> R {
@@ -135,7 +135,7 @@ impl Deferred {
         size_of::<Mersenne31>() * (self.column_len() + uploaded)
     }
 
-    /// How many columns are read at a time.
+    /// The number of columns that are read at a time.
     pub(crate) fn at_once(&self) -> usize {
         (self.batch_bytes / self.column_bytes().max(1)).max(1)
     }

@@ -10,8 +10,8 @@ use rigel_gpu::Lock;
 /// The errors behind the latest panics, by message, because a panic may be caught on another thread.
 static FAILURES: Lock<VecDeque<(String, Error)>> = Lock::new(VecDeque::new());
 
-/// How many errors to keep. Upstream evaluates columns on many threads: all of them may panic before the first of the
-/// panics is caught, with messages of which few differ.
+/// The number of errors to keep. Upstream evaluates columns on many threads: all of them may panic before the
+/// first of the panics is caught, with messages of which few differ.
 const MOST_FAILURES: usize = 1024;
 
 /// Panics with a message that names the cause, since most of Stwo's backend traits can't return an error.
@@ -84,7 +84,8 @@ fn behind(panic: &Box<dyn Any + Send>) -> Option<Error> {
 mod tests {
     use super::*;
 
-    /// As when the columns of a wide trace are evaluated on many threads while memory is short.
+    /// Many panics keep the first one's error, as when the columns of a wide trace are evaluated on many threads
+    /// while memory is short.
     #[test]
     fn the_error_of_the_first_of_many_panics_is_found() {
         let panic = |number: usize| {

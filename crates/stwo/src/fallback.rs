@@ -7,12 +7,12 @@ use rigel_gpu::{Attempt, Device, Error, Fallback, Report, Result};
 use crate::failure::catch;
 use crate::report::measure;
 
-/// When a proof is made on the CPU.
+/// The policy that decides when a proof is made on the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// If the device fails: its memory is full, it is lost, or its kernels do not compile.
+    /// Prove on the CPU if the device fails: its memory is full, it is lost, or its kernels do not compile.
     pub cpu_on_failure: bool,
-    /// If there is no device.
+    /// Prove on the CPU if there is no device.
     pub cpu_without_device: bool,
 }
 
@@ -51,7 +51,7 @@ pub fn with_fallback<P>(
     or_cpu(device.and_then(|device| crate::on(&device, || catch(|| measure(on_device))?)), policy, on_cpu)
 }
 
-/// What a device has made or, if it failed and the policy allows it, what the CPU makes.
+/// Returns the device's proof or, if the device failed and the policy allows it, the CPU's.
 pub(crate) fn or_cpu<P>(
     made: Result<(P, Report)>,
     policy: Policy,

@@ -50,10 +50,10 @@ impl<'a, E: FrameworkEval> Instance<'a, E> {
         Self { component, template }
     }
 
-    /// As [`start_interaction_trace`](crate::start_interaction_trace).
+    /// Starts the LogUp columns as [`start_interaction_trace`](crate::start_interaction_trace) does.
     ///
     /// # Errors
-    /// Those of [`start_interaction_trace`](crate::start_interaction_trace).
+    /// The errors of [`start_interaction_trace`](crate::start_interaction_trace).
     pub fn start_interaction_trace(
         &self,
         preprocessed: &[&BaseColumn],
@@ -62,15 +62,15 @@ impl<'a, E: FrameworkEval> Instance<'a, E> {
         start_from(&self.source(), preprocessed, trace)
     }
 
-    /// As [`compile`](crate::compile).
+    /// Compiles the component's kernels as [`compile`](crate::compile) does.
     ///
     /// # Errors
-    /// Those of [`compile`](crate::compile).
+    /// The errors of [`compile`](crate::compile).
     pub fn compile(&self, device: &Device, preprocessed: &[u32]) -> Result<usize> {
         compile_from(device, self.component, &self.source(), preprocessed)
     }
 
-    /// As [`ComponentSize::of`].
+    /// The component's size, as by [`ComponentSize::of`].
     pub fn size(&self, device: &Device) -> ComponentSize {
         ComponentSize::recorded(device, self.component, &self.source(), self.component.claimed_sum())
     }

@@ -111,7 +111,7 @@ pub struct PendingInteraction {
 /// The sum of a component's fractions.
 struct Total {
     words: Buffer<Mersenne31>,
-    /// Its coordinates, once they were copied.
+    /// The sum, once its coordinates were copied.
     read: OnceLock<SecureField>,
 }
 
@@ -198,7 +198,7 @@ pub fn interaction_trace<E: FrameworkEval>(
     start_interaction_trace(eval, preprocessed, trace)?.finish()
 }
 
-/// As [`interaction_trace`], without waiting for the device.
+/// Starts the columns of [`interaction_trace`], without waiting for the device.
 ///
 /// # Errors
 /// As [`interaction_trace`]; what fails on the device later is an error of [`PendingInteraction::finish`].
@@ -391,7 +391,7 @@ pub enum Numerators<'a> {
     Secure(&'a SecureColumn),
     /// A column of the base field, such as multiplicities.
     Base(&'a BaseColumn),
-    /// The same value in every row.
+    /// One value in every row.
     Constant(SecureField),
 }
 

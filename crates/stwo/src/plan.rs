@@ -37,7 +37,7 @@ const SMALL: usize = 64 << 10;
 /// The number of queries for which values are prefetched at least.
 const LEAST_QUERIES: usize = 64;
 
-/// What a component needs while it is proved, apart from its columns.
+/// The memory needs of a component while it is proved, apart from its columns.
 pub struct ComponentSize {
     log_size: u32,
     log_degree_bound: u32,
@@ -54,8 +54,8 @@ pub struct ComponentSize {
 }
 
 impl ComponentSize {
-    /// What a component needs on this device. It may have any lookup elements and any claimed sum that are different
-    /// and not in the base field, as random ones are.
+    /// The needs of a component on this device. It may have any lookup elements and any claimed sum that are
+    /// different and not in the base field, as random ones are.
     pub fn of<E: FrameworkEval>(device: &Device, component: &FrameworkComponent<E>) -> Self {
         Self::recorded(device, component, &Source::own(&**component), component.claimed_sum())
     }
@@ -110,7 +110,7 @@ fn bytes(logs: &[u32]) -> usize {
     logs.iter().map(|&log| WORD << log).sum()
 }
 
-/// What determines the memory of a proof.
+/// The facts that determine the memory of a proof.
 pub struct ProofSize {
     /// The configuration of the commitment scheme.
     pub config: PcsConfig,
@@ -132,7 +132,7 @@ pub struct ProofSize {
 pub struct Plan {
     /// The phases, in order.
     pub phases: Vec<PlannedPhase>,
-    /// If the columns do not fit, the bytes of them that are on the device at a time.
+    /// The bytes of columns that are on the device at a time, if the columns do not fit.
     pub batch_bytes: Option<usize>,
     /// The bytes that were available when the plan was made.
     pub available: usize,

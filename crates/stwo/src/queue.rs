@@ -81,8 +81,9 @@ impl<T: Send + 'static> Queue<T> {
         self.pool.submit(bytes, move |device| made_on(device, &mut work))
     }
 
-    /// As [`Self::submit`], with the CPU where the policy allows it: see [`with_fallback`](crate::with_fallback). A
-    /// proof whose device is lost goes to the CPU only if no other device makes it.
+    /// Submits work as [`Self::submit`] does, with the CPU where the policy allows it: see
+    /// [`with_fallback`](crate::with_fallback). A proof whose device is lost goes to the CPU only if no other
+    /// device makes it.
     pub fn submit_with_fallback(
         &self,
         bytes: usize,
@@ -124,7 +125,7 @@ impl<T: Send + 'static> Queue<T> {
         self.pool.wait(ticket)
     }
 
-    /// What each device has done so far, and which of them were lost.
+    /// The work that each device has done so far, and which of them were lost.
     pub fn shares(&self) -> Vec<Share> {
         self.pool.shares()
     }
@@ -142,12 +143,12 @@ impl<T> std::fmt::Debug for Queue<T> {
     }
 }
 
-/// Something on each device of a [`Queue`], made by [`Queue::each`].
+/// A value on each device of a [`Queue`], made by [`Queue::each`].
 #[derive(Debug)]
 pub struct Each<K>(Vec<(Device, Result<K>)>);
 
 impl<K> Each<K> {
-    /// That of the [current](crate::current) device, which is the proof's in a queue's proof.
+    /// The value of the [current](crate::current) device, which is the proof's in a queue's proof.
     pub fn here(&self) -> Result<&K> {
         let current = crate::current()?;
         let found = self.0.iter().find(|(device, _)| device.is(&current));

@@ -28,7 +28,7 @@ use crate::recorder::{Constant, Constants, NextColumn, Source, lookups};
 /// Makes the numbers of a process unpredictable.
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
 
-/// What a random number stands for.
+/// A variable of the expressions, for which a random number is substituted.
 enum Variable {
     Column {
         tree: usize,
@@ -42,7 +42,7 @@ enum Variable {
 }
 
 impl Variable {
-    /// Its random number, always the same one in a process.
+    /// The variable's random number, always the same one in a process.
     fn number(self) -> SecureField {
         let [kind, first, second] = match self {
             Self::Column { tree, column, offset } => [tree as u64 + 3, column as u64, offset as u64],
@@ -65,7 +65,7 @@ fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// What tells apart the expressions of components.
+/// The fingerprint by which the expressions of components are told apart.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Fingerprint {
     /// The type's name. Types of one name are told apart by their constraints.
@@ -323,7 +323,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// What each row subtracts from the running sum: a parameter, as in a recording.
+    /// The number that each row subtracts from the running sum: a parameter, as in a recording.
     fn share(&mut self) -> Number {
         with(|numbers| {
             let index = numbers.constants.push(self.share);

@@ -1,4 +1,4 @@
-//! What was recorded of a component: its expressions, with parameters and kernels.
+//! The recording of a component: its expressions, with parameters and kernels.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub(crate) struct Expressions {
 pub(crate) struct Apart {
     /// `None` if no neighbour is read: they are the constraints that it belongs to.
     expressions: Option<Arc<Expressions>>,
-    /// What each column of that matrix holds: the tree, the column there and the offset; sorted by offsets.
+    /// The contents of each column of that matrix: the tree, the column there and the offset; sorted by offsets.
     pub(crate) reads: Vec<(usize, usize, i32)>,
 }
 

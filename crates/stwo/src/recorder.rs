@@ -26,7 +26,7 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX,
 use crate::field::Twin;
 use crate::recorded::{Expressions, Recorded};
 
-/// What a component's constraints are recorded from.
+/// The component that constraints are recorded from.
 pub(crate) struct Source<'a, E> {
     pub(crate) eval: &'a E,
     /// The placeholders in `eval`, and the constants that they stand for.
@@ -63,7 +63,7 @@ impl<'a, E: FrameworkEval> Source<'a, E> {
         Recorded { expressions: Arc::new(expressions), parameters: constants.parameters, base_parameters }
     }
 
-    /// What each row subtracts from the running sum.
+    /// The value that each row subtracts from the running sum.
     pub(crate) fn share(&self, claimed_sum: SecureField) -> SecureField {
         claimed_sum / BaseField::from_u32_unchecked(1 << self.log_size)
     }
@@ -109,13 +109,13 @@ impl Recording {
     }
 }
 
-/// What becomes of the constants of a component.
+/// The constants of a component, as parameters or as parts of its expressions.
 #[derive(Default)]
 pub(crate) struct Constants {
     /// The values of the extension parameters.
     pub(crate) parameters: Vec<SecureField>,
     known: HashMap<SecureField, usize>,
-    /// For each parameter, the index of the one that was asked for after it.
+    /// The index of the parameter that was asked for after each parameter.
     followers: Vec<Option<usize>>,
     /// The index of the parameter that was asked for last.
     last: Option<usize>,
@@ -123,9 +123,9 @@ pub(crate) struct Constants {
     placeholders: HashMap<BaseField, usize>,
 }
 
-/// What becomes of a constant.
+/// The form that a constant takes in a recording.
 pub(crate) enum Constant {
-    /// It is part of the expressions.
+    /// A constant of the expressions.
     Base(BaseField),
     /// The base parameter with this index.
     BaseParameter(usize),
@@ -134,7 +134,7 @@ pub(crate) enum Constant {
 }
 
 impl Constants {
-    /// No parameters yet; the placeholders stand for base parameters.
+    /// An empty set of parameters; the placeholders stand for base parameters.
     pub(crate) fn new(constants: &[(BaseField, BaseField)]) -> Self {
         let places = constants.iter().enumerate().map(|(index, &(placeholder, _))| (placeholder, index));
         Self { placeholders: places.collect(), ..Self::default() }
@@ -361,8 +361,8 @@ pub(crate) struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// What each row subtracts from the running sum. It is a parameter even if it is zero or one, so that the kernels
-    /// stay the same.
+    /// The value that each row subtracts from the running sum. It is a parameter even if it is zero or one, so
+    /// that the kernels stay the same.
     fn share(&mut self) -> Extension {
         with(|recording| {
             let index = recording.constants.push(self.share);

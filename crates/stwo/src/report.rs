@@ -17,7 +17,7 @@ struct Recording(Lock<Option<Arc<Taken>>>);
 /// A report that is being taken.
 struct Taken {
     recorder: Recorder,
-    /// What was gathered on this device though the work is shared out.
+    /// The work that was gathered on this device though it is shared out.
     gathered: Lock<Vec<Fallback>>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Marked {
 
 /// A phase on a device, or on one of its streams.
 pub(crate) struct MarkedOn {
-    /// What the active report records, if there is one.
+    /// The active report, if there is one, with the phase's stream, name and start.
     recorded: Option<(Arc<Taken>, Stream, &'static str, Event)>,
     _gathering: Gathering,
 }

@@ -75,8 +75,8 @@ impl TwiddleBuffer<BitReversedOrder> for Twiddles {
         Self { whole: Vec::new(), blocks: Vec::new() }
     }
 
-    /// In bit-reversed order the subdomain is a prefix, so these are the first values of each layer from the
-    /// domain's on.
+    /// Copies the first values of each layer from the domain's on: in bit-reversed order the subdomain is a
+    /// prefix.
     fn extract_subdomain_twiddles(&self, domain_log_size: u32, subdomain_log_size: u32) -> Self {
         let extract = |tower: View<'_, Mersenne31>| {
             let (whole, domain, part) = (tower.len().ilog2(), domain_log_size - 1, subdomain_log_size - 1);
@@ -110,7 +110,7 @@ impl TwiddleBuffer<BitReversedOrder> for Twiddles {
     }
 }
 
-/// Only towers of up to this many values are kept, 16 MiB; larger ones belong to whoever asked for them.
+/// The most values of a tower that is kept, 16 MiB; larger ones belong to whoever asked for them.
 const MOST_KEPT: usize = 1 << 22;
 
 /// The twiddles of a coset and their inverses, which the device keeps for reuse: upstream asks for some again in every

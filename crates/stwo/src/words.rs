@@ -1,4 +1,4 @@
-//! Where the words of columns are.
+//! The memory that holds the words of columns.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Words {
         &self.memory.device
     }
 
-    /// Their number.
+    /// The number of words.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -54,7 +54,7 @@ impl Words {
         self.memory.words.range(self.first..self.first + self.len).expect("a range of the memory")
     }
 
-    /// The same for writing, if these are the only words that were made there.
+    /// The words for writing, if these are the only ones that were made there.
     pub(crate) fn view_mut(&mut self) -> Option<ViewMut<'_, Mersenne31>> {
         Arc::get_mut(&mut self.memory)?.words.range_mut(self.first..self.first + self.len).ok()
     }

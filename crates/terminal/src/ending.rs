@@ -1,4 +1,4 @@
-//! How a command ends: its exit code, and its error as text and as JSON.
+//! The end of a command: its exit code, and its error as text and as JSON.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-/// Why a command could not begin, if its exit code says so.
+/// The reason why a command could not begin, if its exit code says so.
 #[derive(Debug)]
 pub enum Refusal {
     /// The options contradict each other or the workload: 2, as for options that do not exist.

@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal};
 /// The style of text if standard output is a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// As it is.
+    /// Unstyled.
     Plain,
     /// Bold, for headings.
     Bold,
@@ -56,7 +56,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// No rows yet; one alignment per column.
+    /// A table without rows yet; one alignment per column.
     pub fn new(align: &[Align]) -> Self {
         Self { align: align.to_vec(), rows: Vec::new() }
     }

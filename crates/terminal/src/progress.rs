@@ -1,4 +1,4 @@
-//! What a command is doing, while it does it.
+//! The progress of a command, shown while it works.
 
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ struct Line {
     changed: Condvar,
 }
 
-/// What is done now.
+/// The step that is under way.
 #[derive(Default)]
 struct Step {
     text: String,

@@ -1,5 +1,5 @@
-//! What the documents promise about the repository's files: widths of lines, arrows between crates and rooms, names of
-//! files, tests that can fail.
+//! Checks of what the documents promise about the repository's files: widths of lines, arrows between crates and
+//! rooms, names of files, tests that can fail.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -251,7 +251,7 @@ fn documents_name_files_that_exist() {
 /// A test without an assertion passes whatever happens.
 #[test]
 fn tests_assert() {
-    /// What can fail: assertions, results that are unwrapped or returned, calls that check.
+    /// The marks of code that can fail: assertions, results that are unwrapped or returned, calls that check.
     const CHECKS: &[&str] =
         &["assert", "unwrap", "expect(", "panic!", "?;", "report(", "check", "same", "compare", "equal"];
     let files = files();

@@ -31,7 +31,7 @@ const HASH: usize = 32;
 /// Bytes that are hashed and written in one go. The other side reads and hashes them while the next are hashed here.
 const PIECE: usize = 128 << 10;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The worker's greeting.
@@ -40,11 +40,11 @@ pub enum Kind {
     Job,
     /// A job is not wanted any more.
     Stop,
-    /// How far a job is.
+    /// A job's progress.
     Progress,
     /// A job's report and result.
     Done,
-    /// Why a job has no result.
+    /// The reason why a job has no result.
     Failed,
 }
 
@@ -60,15 +60,15 @@ const KINDS: [(Kind, [u8; 4]); 6] = [
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is.
+    /// The frame's kind.
     pub kind: Kind,
     /// The job that it is about.
     pub job: u64,
-    /// Its contents.
+    /// The frame's contents.
     pub payload: Vec<u8>,
 }
 
-/// Why a frame can't be read.
+/// The reason why a frame can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The stream failed.
@@ -79,7 +79,7 @@ pub enum FrameError {
     Cut {
         /// The bytes of the part that was being read.
         expected: usize,
-        /// Those that came.
+        /// The bytes that came.
         found: usize,
     },
     /// The first bytes are not those of a frame.

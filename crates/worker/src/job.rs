@@ -17,7 +17,7 @@ pub struct Job {
     pub(crate) place: Option<Place>,
 }
 
-/// What gives a job's place to the next one.
+/// A function that gives a job's place to the next one.
 pub(crate) type Place = Box<dyn FnOnce() + Send>;
 
 impl Job {
@@ -41,8 +41,8 @@ impl Job {
         (self.say)(json!({ "fraction": fraction, "phase": phase }));
     }
 
-    /// As [`Self::progress`], for a job that waits until this worker is done with others. Whoever gave it a time limit
-    /// begins to count when the next progress is told.
+    /// Tells the progress of a job that waits until this worker is done with others. Whoever gave it a time limit
+    /// begins to count when the next [`progress`](Self::progress) is told.
     pub fn waits(&self, fraction: f64, phase: &str) {
         (self.say)(json!({ "fraction": fraction, "phase": phase, "waits": true }));
     }
@@ -92,7 +92,7 @@ impl Stopped {
     }
 }
 
-/// Why a job has no result. Every error converts to one with `?`.
+/// The reason why a job has no result. Every error converts to one with `?`.
 #[derive(Debug)]
 pub struct Failure {
     pub(crate) kind: &'static str,
@@ -105,7 +105,8 @@ impl Failure {
         Self { kind: "error", message: reason.to_string() }
     }
 
-    /// This worker is at fault, for instance because its device was lost: the job is worth another attempt elsewhere.
+    /// A failure of this worker, for instance because its device was lost: the job is worth another attempt
+    /// elsewhere.
     pub fn elsewhere(reason: impl fmt::Display) -> Self {
         Self { kind: "elsewhere", message: reason.to_string() }
     }
@@ -130,7 +131,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// As a display and not as an error, because every error converts to it.
+/// A failure has a display and is not an error itself, because every error converts to it.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

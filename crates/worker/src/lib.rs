@@ -34,18 +34,18 @@ pub use streams::take as take_streams;
 /// The version of the protocol, which the greeting states. Both sides refuse another one.
 pub const PROTOCOL: u32 = 1;
 
-/// Why a worker ended.
+/// The reason why a worker ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Standard input or output does not work.
     #[error("the worker's {stream} failed: {source}")]
     Stream {
-        /// Which of them.
+        /// The stream that failed.
         stream: &'static str,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// What came in was not a frame.
+    /// The input was not a frame.
     #[error(transparent)]
     Frame(#[from] frame::FrameError),
 }

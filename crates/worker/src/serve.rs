@@ -84,13 +84,13 @@ struct Waiting {
     stopped: Arc<AtomicBool>,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Waiting>,
     /// The jobs that have begun and whose answers are not written yet.
     running: Vec<(u64, Arc<AtomicBool>)>,
-    /// Those of them that are still worked on.
+    /// The number of these jobs that are still worked on.
     working: usize,
     /// The input has ended, with a reason if it is not its end.
     ended: Option<Result<(), FrameError>>,
@@ -138,7 +138,7 @@ impl Shared {
         self.lock().running.retain(|(_, running)| !Arc::ptr_eq(running, stopped));
     }
 
-    /// No job begins any more.
+    /// Ends the input: no job begins any more.
     fn end(&self, ended: Result<(), FrameError>) {
         self.lock().ended = Some(ended);
         self.changed.notify_all();
@@ -183,7 +183,8 @@ impl<W: Write + Send + 'static> Jobs<W> {
         }
     }
 
-    /// The same in as many threads as can be busy: for each job that is worked on, another is being answered.
+    /// Works on jobs as [`Self::work`] does, in as many threads as can be busy: for each job that is worked on,
+    /// another is being answered.
     fn work_several(&self, work: &(impl Fn(&mut Job) -> Result<Vec<u8>, Failure> + Sync)) -> Result<(), Error> {
         thread::scope(|scope| {
             for _ in 1..2 * self.shared.at_once {
@@ -264,7 +265,7 @@ fn run<R: Read + Send + 'static, W: Write + Send + 'static>(
     }
 }
 
-/// What a frame changes.
+/// Applies a frame to the state: queues a job or stops one. Other frames are refused.
 fn accept<W: Write>(shared: &Shared, out: &Out<W>, options: Options, frame: Frame) {
     let Frame { kind, job: number, payload } = frame;
     let refuse = |reason: String| fail(out, number, &Failure::refused(reason), Map::new());
@@ -297,7 +298,7 @@ fn accept<W: Write>(shared: &Shared, out: &Out<W>, options: Options, frame: Fram
     }
 }
 
-/// What a job's frame says.
+/// The contents of the frame that answers a job.
 struct Answer {
     job: u64,
     report: Map<String, Value>,

@@ -7,7 +7,8 @@ use rigel_codegen::map::Complex;
 
 use super::number::Arithmetic;
 
-/// Above this, `e^x` overflows, though its product with a sine or cosine may not.
+/// The largest exponent for which `e^x` does not overflow. Beyond it, the product of `e^x` with a sine or cosine
+/// may still be finite.
 const LARGEST_EXPONENT: f64 = 709.0;
 
 #[inline(always)]

@@ -142,7 +142,7 @@ pub(crate) fn convert_loop(from: Type, to: Type) -> Option<Loop> {
     }
 }
 
-/// Between a narrow type and its wide type. Integers are truncated, floats are rounded.
+/// The conversion between a narrow type and its wide type. Integers are truncated, floats are rounded.
 fn narrow_loop(from: Type, to: Type) -> Option<Loop> {
     Some(match (from, to) {
         (Type::I8, Type::I32) => from!(i8, i32::from),

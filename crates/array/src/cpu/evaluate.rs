@@ -19,10 +19,10 @@ pub(crate) struct Target<'a> {
     pub(crate) strides: &'a [isize],
 }
 
-/// Smaller work does not pay off on several threads.
+/// The least work that pays off on several threads.
 pub(crate) const PARALLEL_PLACES: usize = 32 << 10;
 
-/// How a space is divided into areas.
+/// The division of a space into areas.
 #[derive(Clone, Copy, Debug)]
 struct Tiling {
     cut: Cut,

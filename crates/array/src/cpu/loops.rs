@@ -17,7 +17,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// No elements.
+    /// A source without elements.
     pub(crate) const NONE: Self = Self { start: std::ptr::null(), uniform: true };
 }
 

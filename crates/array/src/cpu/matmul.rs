@@ -26,7 +26,7 @@ pub(crate) struct Factor {
     pub(crate) column_stride: isize,
 }
 
-/// Smaller products do not pay off on several threads.
+/// The smallest products that pay off on several threads.
 const PARALLEL_PRODUCTS: usize = 1 << 17;
 /// The rows of a register block.
 const HEIGHT: usize = 4;
@@ -244,7 +244,7 @@ trait Multiply: Arithmetic {
     const EMPTY: Self::Sum;
     /// `sum + a b`. It may be called twice before the sum must be settled.
     fn accumulate(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
-    /// The same sum, reduced so that two more products can be added.
+    /// Reduces a sum so that two more products can be added.
     fn settle(sum: Self::Sum) -> Self::Sum;
     /// The result of a settled sum.
     fn finish(sum: Self::Sum) -> Self;

@@ -3,7 +3,7 @@
 
 use super::space::{Area, Space};
 
-/// Longer rows, in bytes, are copied by a call.
+/// The least length of a row, in bytes, that is copied by a call.
 const LONG_ROW: usize = 64;
 
 /// A strided grid: element (r, c) is at `start + r row_stride + c stride`, in elements.

@@ -171,7 +171,7 @@ pub(crate) struct Folds {
     pub(crate) join: unsafe fn(*mut u8, *const u8, usize),
 }
 
-/// Both loops of one function.
+/// The two loops of one function.
 macro_rules! folds {
     ($of:ty, $f:expr) => {
         Folds {

@@ -67,14 +67,14 @@ pub(crate) enum Cut {
     Boxes,
 }
 
-/// How a chunk reads an operand's elements.
+/// The way in which a chunk reads an operand's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// They are contiguous and read in place.
+    /// The elements are contiguous and read in place.
     InPlace,
     /// One element for the whole chunk.
     Single,
-    /// They are gathered first.
+    /// The elements are gathered first.
     Gathered,
 }
 
@@ -326,7 +326,7 @@ impl Plan {
     }
 }
 
-/// How chunks of this cut read an operand's elements.
+/// Determines how chunks of this cut read an operand's elements.
 fn access(space: &Space, operand: usize, cut: Cut, origin: usize, of: Type) -> Access {
     let aligned = origin.is_multiple_of(alignment(of));
     match (cut, space.step(operand)) {

@@ -90,7 +90,7 @@ fn transforms_evaluate_the_basis() {
     });
 }
 
-/// Larger transforms, for which kernels take other passes and the CPU several threads.
+/// Devices agree on larger transforms, for which kernels take other passes and the CPU several threads.
 #[test]
 fn devices_agree() {
     let x = random(&[2, 1 << 14], Type::Mersenne31, 5, &Device::Cpu);

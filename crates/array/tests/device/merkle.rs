@@ -139,7 +139,8 @@ fn wrong_openings_do_not_verify() {
     });
 }
 
-/// Without the number of rows, a node could pass for a row: Keccak's sponge gives both the same digest.
+/// A node does not pass for a row. Without the number of rows it could: Keccak's sponge gives both the same
+/// digest.
 #[test]
 fn a_node_is_no_row() {
     let array = random(&[4, 4], Type::Goldilocks, 1, &rigel_array::Device::Cpu);

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::terminal::{Align, Columns, Paint, Progress};
 
-/// How often each outcome came.
+/// The number of failures with each outcome.
 type Counts = BTreeMap<&'static str, u64>;
 
 /// The failures of one kind in one program.
@@ -39,7 +39,7 @@ struct Report {
     /// Failures that were tried.
     failures: u64,
     rows: Vec<Row>,
-    /// What may not be, with the program and the call.
+    /// The outcomes that must not occur, with the program and the call.
     problems: Vec<String>,
 }
 

@@ -39,7 +39,7 @@ impl Size {
     }
 }
 
-/// Which devices to measure.
+/// The devices to measure.
 #[derive(Clone)]
 enum Devices {
     AllCuda,

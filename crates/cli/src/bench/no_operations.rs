@@ -1,4 +1,4 @@
-//! What `rigel bench primitives` and `array` say in a build that does not have them.
+//! The commands `rigel bench primitives` and `array` in a build that does not have them.
 
 use crate::Failure;
 

@@ -22,10 +22,10 @@ use crate::terminal::Progress;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// How long, in minutes
+    /// The duration, in minutes
     #[arg(long, value_name = "N", default_value_t = 2.0, conflicts_with = "seconds")]
     minutes: f64,
-    /// How long, in seconds
+    /// The duration, in seconds
     #[arg(long, value_name = "N")]
     seconds: Option<f64>,
     /// Stop after so many proofs, if the time is not over before [default: no limit]
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// The largest tables, as a power of two of rows
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=20))]
     log_rows: u32,
-    /// Different configurations at the most. Upstream's proof of each is made once, on one thread
+    /// The most configurations. Upstream's proof of each is made once, on one thread
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     configurations: u32,
     /// The seed of workloads, sizes, parameters, limits and failures
@@ -57,7 +57,7 @@ pub struct Arguments {
     only: Option<String>,
 }
 
-/// What happened.
+/// The counts of outcomes.
 #[derive(Default)]
 struct Counters {
     plonky3: AtomicU64,
@@ -76,9 +76,9 @@ struct Outcome {
     configurations: usize,
     /// Proofs that equal upstream's, of both provers.
     proofs: u64,
-    /// Those of Plonky3.
+    /// The proofs of Plonky3.
     plonky3: u64,
-    /// Those of Stwo.
+    /// The proofs of Stwo.
     stwo: u64,
     /// Errors because memory was limited on purpose.
     refused_for_memory: u64,
@@ -93,7 +93,7 @@ struct Outcome {
 /// A workload with a prover on the device, and upstream's proof of it.
 struct Case {
     prover: Prover,
-    /// What is proven, with its parameters.
+    /// The workload's name, with its parameters.
     name: String,
     statement: Box<dyn Statement>,
     expected: Vec<u8>,
@@ -323,7 +323,7 @@ impl Soak<'_> {
     }
 }
 
-/// Why a proof was not made.
+/// The reason why a proof was not made.
 enum Cause {
     Memory,
     Lost,

@@ -125,7 +125,7 @@ fn gathered(device: &Device) -> Result<String> {
     }
 }
 
-/// Everything that can be found without opening the requested device.
+/// Reports everything that can be found without opening the requested device.
 fn survey(asked: &Result<Selector>) -> Report {
     let status = cuda_status();
     let show = |path: std::path::PathBuf| path.display().to_string();

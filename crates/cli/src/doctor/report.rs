@@ -30,7 +30,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Something that was found, or the reason why not and how to fix it.
+/// A finding: a fact, or the reason why it was not found and how to fix that.
 #[derive(Serialize)]
 pub struct Finding {
     pub ok: bool,
@@ -106,7 +106,7 @@ pub struct CacheReport {
 pub struct Variable {
     pub name: &'static str,
     pub value: Option<String>,
-    /// What the setting does.
+    /// The meaning of the setting.
     pub meaning: &'static str,
 }
 

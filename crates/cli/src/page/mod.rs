@@ -1,4 +1,4 @@
-//! What the pages of all reports have in common, and the pictures that several of them have.
+//! The parts that the pages of all reports share, and the pictures that several of them have.
 
 #[cfg(test)]
 pub mod pictures;

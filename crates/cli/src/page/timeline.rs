@@ -12,9 +12,9 @@ use crate::terminal::number;
 
 /// One prover's proof.
 pub struct Track<'a> {
-    /// Who proved, and where.
+    /// The prover and its device.
     pub name: String,
-    /// From the call to the proof, in milliseconds.
+    /// The time from the call to the proof, in milliseconds.
     pub total_ms: f64,
     /// Empty if only the total is known.
     pub spans: Vec<Span<'a>>,

@@ -73,13 +73,13 @@ pub(super) fn run(arguments: &Arguments, choice: Choice, count: u64, json: bool)
     Ok(true)
 }
 
-/// What many proofs took.
+/// The summary of many proofs.
 #[derive(Serialize)]
 struct Summary<'a> {
     #[serde(flatten)]
     header: &'a Header,
     count: u64,
-    /// From the start of the first proof to the end of the last.
+    /// The time from the start of the first proof to the end of the last.
     seconds: f64,
     /// The time to the first proof, which loads or compiles kernels.
     first_seconds: f64,
@@ -89,12 +89,12 @@ struct Summary<'a> {
     retries: usize,
     /// Proofs that the CPU made because the device could not.
     on_cpu: usize,
-    /// Where the first proof is.
+    /// The file of the first proof.
     file: Option<&'a Path>,
     devices: Vec<OfDevice>,
 }
 
-/// What one device made.
+/// The proofs that one device made.
 #[derive(Serialize)]
 struct OfDevice {
     device: String,
@@ -104,7 +104,7 @@ struct OfDevice {
     proofs_per_second: f64,
     /// Attempts that it lost.
     retries: usize,
-    /// How it was lost, if it was.
+    /// The error by which the device was lost, if it was.
     lost: Option<String>,
 }
 

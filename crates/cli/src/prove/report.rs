@@ -11,7 +11,7 @@ use crate::proof_file::Header;
 use crate::terminal::{Align, Columns, Paint, number, phases, wrap};
 use rigel_workloads::TableShape;
 
-/// Everything about one proof.
+/// The summary of one proof.
 #[derive(Serialize)]
 pub struct Summary<'a> {
     #[serde(flatten)]
@@ -55,7 +55,7 @@ impl Summary<'_> {
         out
     }
 
-    /// Where the proof was made.
+    /// The device that made the proof, in words.
     pub fn place(&self) -> String {
         match self.device_name.as_ref().filter(|_| self.report.device != "cpu") {
             Some(name) => format!("{} ({name})", self.report.device),

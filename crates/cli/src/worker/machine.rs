@@ -12,7 +12,7 @@ use std::time::Duration;
 use rigel_worker::{Failure, Job};
 use serde_json::{Map, Value};
 
-/// What differs between the machines.
+/// The facts in which the machines differ.
 struct Machine {
     name: &'static str,
     /// The option of the second file.
@@ -40,7 +40,7 @@ const MACHINES: [Machine; 2] = [
     Machine { name: "risc0", input: "--stdin", options: &["number", "segment_po2", "max_cycles"] },
 ];
 
-/// How often a machine is asked whether it is done, and the job whether it was cancelled.
+/// The interval at which a machine is asked whether it is done, and the job whether it was cancelled.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Runs the binary of the machine and returns the proof file that it writes.
@@ -181,7 +181,7 @@ struct Folder {
     _lock: File,
 }
 
-/// How the names of folders begin.
+/// The prefix of the folders' names.
 const PREFIX: &str = "rigel-worker-";
 /// The file that is locked.
 const LOCK: &str = "lock";

@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// What a job asks for.
+/// The request of a job.
 pub enum Request<'a> {
     /// A machine, with the fields of the line and what follows it.
     Machine {
@@ -103,7 +103,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How many proofs are made at once, by the option, the variable or the device.
+/// The number of proofs that are made at once, by the option, the variable or the device.
 fn at_once(option: Option<u8>, variable: Option<&str>, on_gpu: bool) -> Result<usize, String> {
     match (option, variable) {
         (Some(number), _) => Ok(number.into()),
@@ -124,7 +124,7 @@ fn place(arguments: &Arguments) -> Vec<String> {
     }
 }
 
-/// What stays between jobs.
+/// The state that stays between jobs.
 struct Worker {
     place: Vec<String>,
     device: Option<Device>,
@@ -208,7 +208,7 @@ impl Worker {
         crowded.push(choice);
     }
 
-    /// Once more, after others have taken the memory that the proof needs.
+    /// Makes the proof once more with the device to itself, after others have taken the memory that it needs.
     fn prove_alone(
         &self,
         job: &mut Job,

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use rigel_worker::{Failure, Job};
 
-/// How often a job that waits looks whether it was cancelled.
+/// The interval at which a waiting job checks whether it was cancelled.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What is shared, by its key.
+/// The value that jobs share, by its key.
 pub struct Ready<K, V: ?Sized> {
     state: Mutex<State<K, V>>,
     changed: Condvar,
@@ -24,7 +24,7 @@ struct State<K, V: ?Sized> {
     line: VecDeque<u64>,
     next: u64,
     users: usize,
-    /// How many uses have begun.
+    /// The number of uses that have begun.
     begun: u64,
     kept: Option<(K, Arc<V>)>,
 }
@@ -73,7 +73,7 @@ impl<K: PartialEq, V: ?Sized> Ready<K, V> {
         Ok(self.turn(job, |state| state.users == 0)?.0)
     }
 
-    /// What is kept for the key, for whoever is alone.
+    /// The value that is kept for the key, for whoever is alone.
     pub fn kept(&self, key: &K) -> Option<Arc<V>> {
         self.lock().kept.as_ref().filter(|(known, _)| known == key).map(|(_, value)| value.clone())
     }
@@ -142,7 +142,7 @@ impl<K: PartialEq, V: ?Sized> Drop for Turn<'_, K, V> {
 /// A use of what is kept.
 pub struct Use<'a, K: PartialEq, V: ?Sized> {
     of: &'a Ready<K, V>,
-    /// Until it is dropped.
+    /// The value, until the use is dropped.
     value: Option<Arc<V>>,
     number: u64,
     others: bool,

@@ -251,7 +251,7 @@ fn no_changed_file_is_accepted_or_ends_the_process() {
     assert!(report["inputs"]["cache_entries"]["refused_unread"].as_u64().unwrap() > 100, "{report}");
 }
 
-/// What ends a process is found, and the rest is still read.
+/// An input that ends a process is found, and the rest is still read.
 #[test]
 fn inputs_that_kill_or_keep_a_process_are_found() {
     let words = "bench fuzz --count 40 --jobs 2 --dies-at 13 --hangs-at 22 --patience 10 --json";

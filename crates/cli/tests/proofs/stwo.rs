@@ -11,7 +11,7 @@ const QUICK: [&str; 4] = ["--queries", "5", "--pow-bits", "2"];
 /// The channel that only a full build has.
 const IN_FULL_BUILDS: &str = "--channel blake2s-m31";
 
-/// What a build says to a proof with that channel which was made with the other.
+/// The message of a build about a proof with that channel which was made with the other.
 const OTHER_CHANNEL: &str = if cfg!(feature = "full") { "does not verify" } else { "--features full" };
 
 fn is_built(words: &&str) -> bool {
@@ -169,7 +169,8 @@ fn a_proof_of_something_else_does_not_verify() {
     assert!(verdict["reason"].is_string(), "{verdict}");
 }
 
-/// With 512 MiB of address space a process ends if it takes what such a file asks for.
+/// A file's header does not decide how much memory is taken: with 512 MiB of address space a process ends if it
+/// takes what such a file asks for.
 #[test]
 fn a_file_does_not_choose_how_much_memory_verifying_takes() {
     let folder = Folder::new();

@@ -10,7 +10,7 @@ use crate::quick::QuickMap;
 /// Walks what values depend on, one value after another, without a list of all that was seen for each.
 #[derive(Default)]
 struct Walk {
-    /// For each value the number of the walk that has seen it last.
+    /// The number of the walk that has seen each value last.
     seen: Vec<u32>,
     number: u32,
     stack: Vec<Value>,
@@ -44,7 +44,7 @@ pub struct ColumnsRead<const N: usize> {
 }
 
 impl<const N: usize> ColumnsRead<N> {
-    /// For the matrices with these numbers.
+    /// A search for the columns of the matrices with these numbers.
     pub fn new(inputs: [usize; N]) -> Self {
         Self { inputs, walk: Walk::default() }
     }

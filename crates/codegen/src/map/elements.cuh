@@ -2,7 +2,7 @@
 
 #include "number/number.cuh"
 
-// What every kernel of an expression is written with.
+// The parts that every kernel of an expression is written with.
 
 constexpr u32 THREADS = 256;
 

@@ -8,13 +8,13 @@ use super::types::{NumberKind, Type};
 pub struct Id(u32);
 
 impl Id {
-    /// Its place among the expression's nodes. Operands come before what is computed from them.
+    /// The node's index among the expression's nodes. Operands come before what is computed from them.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// How a value comes about.
+/// The definition of a value: an input, a scalar, the index, or an operation on other values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Node {
     /// The element of this input at the result's place.
@@ -29,14 +29,14 @@ pub enum Node {
     Binary(Binary, Id, Id),
     /// The second value where the first, a boolean, is true, the third elsewhere.
     Select(Id, Id, Id),
-    /// The same number in the node's type. A narrow type is converted only to and from its [`Type::wide`], and F16 also
-    /// from F64. Conversions that lose something are as NumPy's: floats to integers by
-    /// truncation, complex numbers to their real part, anything to whether it is not zero. Integers go to fields modulo
-    /// p; elements of prime fields go to integers as `0..p`; elements of a field to one that contains it.
+    /// A conversion to the node's type. A narrow type is converted only to and from its [`Type::wide`], and F16
+    /// also from F64. Conversions that lose something are as NumPy's: floats to integers by truncation, complex
+    /// numbers to their real part, anything to whether it is not zero. Integers go to fields modulo p; elements of
+    /// prime fields go to integers as `0..p`; elements of a field to one that contains it.
     Convert(Id),
 }
 
-/// What one element of a result is, as a list of nodes, each distinct one once.
+/// The formula of one element of a result: a list of nodes, each distinct one once.
 ///
 /// Nodes compute in types that are not narrow: an operation on narrow ones is a conversion of its operands, the
 /// operation, and a conversion of its result, which rounds or truncates it.

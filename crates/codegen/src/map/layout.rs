@@ -1,4 +1,4 @@
-//! Where the elements of operands lie, with as few axes as say it.
+//! The positions of operands' elements in memory, with as few axes as describe them.
 
 use rigel_gpu::{Error, Result};
 
@@ -9,14 +9,14 @@ pub(super) const MOST_GIVEN: usize = 64;
 /// The most operands, the result among them: as many as a [`Classes`] has room for.
 pub(super) const MOST_OPERANDS: usize = 32;
 
-/// How an operand's elements are found along some axes.
+/// The arrangement of an operand's elements along some axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// One after the other, in row-major order.
     Flat = 0,
-    /// It is one element everywhere.
+    /// One element everywhere.
     Single = 1,
-    /// By strides.
+    /// Elements at multiples of strides.
     Strided = 2,
 }
 
@@ -90,7 +90,7 @@ impl Axes {
         self.lengths[..self.rank].iter().product()
     }
 
-    /// How each operand is found. A single place is of every class: there it is `Flat`, so that no further kernel
+    /// The class of each operand. A single place is of every class: there it is `Flat`, so that no further kernel
     /// is needed.
     pub(super) fn classes(&self) -> Classes {
         let mut classes = Classes::default();
@@ -132,7 +132,7 @@ impl Axes {
         }
     }
 
-    /// The same of every axis.
+    /// Appends the words of [`Self::push_lengths`], of every axis.
     pub(super) fn push_all_lengths(&self, words: &mut Vec<u64>) {
         for &length in &self.lengths[..self.rank] {
             words.extend([length as u64, magic(length)]);

@@ -1,4 +1,4 @@
-//! What can be done with values, and with which types.
+//! The operations on values, and the types for which each exists.
 
 use super::types::{NumberKind, Type};
 
@@ -78,7 +78,7 @@ impl Unary {
         Self::IsFinite,
     ];
 
-    /// Its name, in Rust, Python and kernels alike.
+    /// The operation's name, in Rust, Python and kernels alike.
     pub fn name(self) -> &'static str {
         match self {
             Self::Neg => "neg",
@@ -144,7 +144,7 @@ pub enum Binary {
     Pow,
     /// The quotient rounded down, of integers (by zero: zero) and floats.
     FloorDiv,
-    /// What `FloorDiv` leaves, with the divisor's sign, of integers (by zero: zero) and floats.
+    /// The remainder of `FloorDiv`, with the divisor's sign, of integers (by zero: zero) and floats.
     Remainder,
     /// The smaller value; not a number, if one is not. Of booleans, integers and floats, as `Max`.
     Min,
@@ -203,7 +203,7 @@ impl Binary {
         Self::Random,
     ];
 
-    /// Its name, in Rust, Python and kernels alike.
+    /// The operation's name, in Rust, Python and kernels alike.
     pub fn name(self) -> &'static str {
         match self {
             Self::Add => "add",
@@ -261,7 +261,7 @@ fn is_ordered(of: Type) -> bool {
     matches!(of.kind(), NumberKind::Bool | NumberKind::Integer | NumberKind::Float)
 }
 
-/// How many values become one.
+/// An operation that combines many values to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reduction {
     /// The sum; 0 of none.
@@ -288,7 +288,7 @@ impl Reduction {
         }
     }
 
-    /// Its name, in Rust and Python alike.
+    /// The reduction's name, in Rust and Python alike.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",

@@ -58,12 +58,12 @@ impl Form {
     }
 }
 
-/// How many elements a thread takes.
+/// The number of elements that a thread takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     /// Neighbours, in one access where they fit 16 bytes.
     pub(super) width: usize,
-    /// How often, before anything is computed.
+    /// The number of such accesses before anything is computed.
     pub(super) turns: usize,
 }
 
@@ -92,7 +92,7 @@ impl Share {
     }
 }
 
-/// About how many instructions an element takes.
+/// The approximate number of instructions of an element.
 pub(super) fn cost(expression: &Expression) -> usize {
     let nodes = expression.nodes().iter();
     nodes
@@ -173,12 +173,12 @@ impl Text<'_> {
         self.expression.inputs().iter().enumerate().map(|(k, of)| (k, of.cuda_name()))
     }
 
-    /// What is written for each input, with commas between.
+    /// Joins the text of each input, with commas between.
     pub(super) fn list(&self, one: impl Fn(usize, &'static str) -> String) -> String {
         self.inputs().map(|(k, of)| one(k, of)).collect::<Vec<_>>().join(", ")
     }
 
-    /// The same, with a comma after each.
+    /// Joins the text of each input, with a comma after each.
     pub(super) fn leading(&self, one: impl Fn(usize, &'static str) -> String) -> String {
         self.inputs().map(|(k, of)| one(k, of) + ", ").collect()
     }

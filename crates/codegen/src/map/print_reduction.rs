@@ -7,7 +7,8 @@ use super::operation::Reduction;
 use super::print::{REDUCTION_COUNTS, Text, cost};
 
 impl Text<'_> {
-    /// What both forms of a reduction have: where an output's values begin, a value, and how two are joined.
+    /// Prints the part that both forms of a reduction share: where an output's values begin, a value, and how two
+    /// are joined.
     pub(super) fn reduction(&self, reduction: Reduction, outer: usize, reduced: usize, wide: bool) -> String {
         let outer_lengths = REDUCTION_COUNTS;
         let reduced_lengths = outer_lengths + 2 * outer.saturating_sub(1);
@@ -74,7 +75,7 @@ __device__ __forceinline__ void add(Out& sum, const Inputs& from, Place o, Place
         text
     }
 
-    /// How often a thread reads before it joins: in packs, and element by element. About 64 and 32 bytes.
+    /// The number of reads of a thread before it joins: in packs, and element by element. About 64 and 32 bytes.
     fn ahead(&self) -> (usize, usize) {
         let expression = self.expression;
         let bytes = expression.inputs().iter().map(|of| of.bytes()).sum::<usize>().max(1);

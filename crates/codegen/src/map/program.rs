@@ -187,7 +187,7 @@ impl Plane {
     }
 }
 
-/// What a launch is given beside its layout.
+/// The arguments of a launch beside its layout.
 struct Given<'a> {
     views: &'a [View<'a, u8>],
     scalars: &'a [Scalar],
@@ -196,7 +196,7 @@ struct Given<'a> {
 
 // --- checks ---------------------------------------------------------------------------------------------------
 
-/// As many inputs and scalars as the expression has, and a value in it.
+/// Checks that there are as many inputs and scalars as the expression has, and a value in it.
 pub(super) fn check_counts(
     operation: &'static str,
     expression: &Expression,

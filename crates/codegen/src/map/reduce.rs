@@ -89,7 +89,7 @@ pub fn reduce(
     reduce(stream, &values, reduction, &[outputs, fit.parts], 1, &[parts], &[], out)
 }
 
-/// What a reduction of nothing is.
+/// Writes the reduction of no values: 0 for sums, 1 for products. Minima and maxima of none are an error.
 fn neutral(stream: &Stream, reduction: Reduction, of: Type, outputs: usize, out: ViewMut<'_, u8>) -> Result<()> {
     let number = match reduction {
         Reduction::Sum => 0,
@@ -113,7 +113,7 @@ fn neutral(stream: &Stream, reduction: Reduction, of: Type, outputs: usize, out:
 struct Layout {
     outer: Axes,
     reduced: Axes,
-    /// How each input is found along the reduced axes.
+    /// The class of each input along the reduced axes.
     classes: Classes,
 }
 
@@ -152,7 +152,7 @@ impl Layout {
         unit(&self.outer) > unit(&self.reduced)
     }
 
-    /// What the kernel takes, in the order that [`Form::Rows`] says.
+    /// The words that the kernel takes, in the order that [`Form::Rows`] says.
     fn words(&self, fit: Fit, scalars: &[Scalar]) -> Vec<u64> {
         let mut words = Vec::with_capacity(REDUCTION_COUNTS + 8 * self.inputs() + 3 * scalars.len());
         let (outputs, values) = (self.outer.count(), self.reduced.count());
@@ -172,7 +172,7 @@ impl Layout {
     }
 }
 
-/// How a reduction is spread over the device.
+/// The distribution of a reduction over the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fit {
     along_outputs: bool,
@@ -232,8 +232,8 @@ impl Fit {
         Self::columns_of(layout.outer.count(), layout.reduced.count(), blocks)
     }
 
-    /// Up to 64 outputs a block, the other threads for further values of them; where values are few, a thread for each
-    /// output.
+    /// Fits a reduction along outputs: up to 64 outputs a block, the other threads for further values of them;
+    /// where values are few, a thread for each output.
     fn columns_of(outputs: usize, values: usize, blocks: usize) -> Self {
         let widest = if values < 64 { THREADS } else { 64 };
         let width = outputs.next_power_of_two().min(widest);

@@ -61,7 +61,7 @@ pub enum Type {
     Goldilocks3,
 }
 
-/// What sort of number a type holds.
+/// The kind of number that a type holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NumberKind {
     /// True or false.
@@ -76,7 +76,7 @@ pub enum NumberKind {
     Field,
 }
 
-/// What a field's type is known by.
+/// The facts that describe a field's type.
 struct FieldFacts {
     name: &'static str,
     bytes: usize,
@@ -140,7 +140,7 @@ impl Type {
         })
     }
 
-    /// What sort of number it holds.
+    /// The kind of number that the type holds.
     pub fn kind(self) -> NumberKind {
         match self {
             Self::Bool => NumberKind::Bool,
@@ -190,12 +190,12 @@ impl Type {
         }
     }
 
-    /// What the address of an element must be a multiple of.
+    /// The alignment in bytes of an element's address.
     pub fn alignment(self) -> usize {
         self.bytes() / self.degree()
     }
 
-    /// Its C++ type in kernels.
+    /// The type's C++ name in kernels.
     pub fn cuda_name(self) -> &'static str {
         match self {
             Self::Bool => "bool",

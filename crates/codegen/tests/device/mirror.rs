@@ -1,4 +1,4 @@
-//! The same expressions twice: in a graph, and as a plain list that the host evaluates row by row.
+//! Expressions that exist twice: in a graph, and as a plain list that the host evaluates row by row.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -202,7 +202,7 @@ fn circle_row(row: usize, log_rows: u32, log_trace: u32, offset: i32) -> usize {
     bit_reverse_index(coset_index_to_circle_domain_index(place, log_rows), log_rows)
 }
 
-/// What a program is run on.
+/// The data that a program is run on.
 pub(crate) struct Data<E: Element> {
     pub(crate) rows: Rows,
     pub(crate) inputs: Vec<Table<E::Base>>,
@@ -223,7 +223,7 @@ impl<E: Element> Data<E> {
         program
     }
 
-    /// The same for a program that is compiled, and for its interpretation.
+    /// Runs a program that is compiled, and its interpretation, and compares all that they write with the host.
     pub(crate) fn check_run(&self, stream: &Stream, mirror: &Mirror<E>, program: &CompiledGraph<E>) {
         self.compare(stream, mirror, |bindings| program.run(stream, self.rows, bindings).unwrap());
         let instructions = Instructions::new(&mirror.graph, &mirror.outputs).unwrap();

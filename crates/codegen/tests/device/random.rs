@@ -94,7 +94,7 @@ fn check<E: Element>(stream: &Stream, len: usize, split: Split) -> CompiledGraph
     program
 }
 
-/// The same in kernels so small that the graph must be cut.
+/// Checks a program of kernels so small that the graph must be cut.
 fn check_cut<E: Element>(stream: &Stream, len: usize, nodes: usize) {
     let program = check::<E>(stream, len, Split { nodes });
     assert!(program.kernels() > 1 && program.scratch_columns() > 0, "{program:?}");

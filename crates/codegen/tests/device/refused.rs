@@ -1,4 +1,4 @@
-//! What does not fit is refused with words.
+//! Tests that arguments that do not fit are refused with an error that explains why.
 
 use rigel_codegen::{
     Bindings, CompiledGraph, ExpressionGraph, Folded, Input, Output, RowMap, Rows, Split, Target,
@@ -48,7 +48,7 @@ fn the_interpreter_is_launched_by_nobody_else() {
     });
 }
 
-/// What a run gets, of which the tests spoil one thing each.
+/// The arguments of a run, of which the tests spoil one thing each.
 struct Case {
     rows: Rows,
     stride: usize,

@@ -41,7 +41,7 @@ fn wait_at_exit() {
     unsafe { atexit(stop) };
 }
 
-/// To be called after a compilation: the first one may load further libraries.
+/// Registers [`stop`] after the first compilation, which may load further libraries; later calls do nothing.
 pub(crate) fn after_compiling() {
     AFTER_FIRST.call_once(wait_at_exit);
 }
@@ -95,7 +95,7 @@ pub fn is_background() -> bool {
     IS_BACKGROUND.get()
 }
 
-/// In the background, waits until no caller waits for a compiler.
+/// Waits, on a background thread, until no caller waits for a compiler.
 pub fn yield_to_callers() {
     if IS_BACKGROUND.get() {
         let waits = |urgent: &mut usize| *urgent > 0 && !is_stopping();

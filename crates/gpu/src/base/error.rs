@@ -7,7 +7,7 @@ use crate::base::Bytes;
 /// The result type of the engine's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What failed, with the relevant numbers, and what to do about it.
+/// An error of the runtime: the failed operation, the relevant numbers, and how to proceed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
     Selectors {
         /// The names.
         devices: String,
-        /// What is wrong with them.
+        /// The problem with the selection.
         detail: String,
     },
 
@@ -33,42 +33,42 @@ pub enum Error {
     /// The CUDA driver is missing or too old, or it finds no device.
     #[error("CUDA is not available: {reason}. {advice}")]
     Unavailable {
-        /// What is missing.
+        /// The missing component.
         reason: String,
-        /// How to get it.
+        /// Advice on how to obtain it.
         advice: String,
     },
 
-    /// No device has the requested number.
+    /// The device number is out of range for its kind.
     #[error("device {kind}:{ordinal} does not exist; number of {kind} devices: {count}")]
     NoSuchDevice {
         /// The requested kind.
         kind: crate::base::DeviceKind,
         /// The requested number.
         ordinal: u32,
-        /// How many devices of this kind exist.
+        /// The number of devices of this kind.
         count: u32,
     },
 
     /// A compiler (NVRTC, or a host C++ compiler) is missing.
     #[error("{compiler} is missing: {reason}. {advice}")]
     NoCompiler {
-        /// Its name.
+        /// The compiler's name.
         compiler: &'static str,
-        /// What was tried.
+        /// The attempts that failed.
         reason: String,
-        /// How to get it.
+        /// Advice on how to obtain the compiler.
         advice: String,
     },
 
     /// A library that only some operations need is missing.
     #[error("{library} is missing: {reason}. {advice}")]
     NoLibrary {
-        /// Its name.
+        /// The library's name.
         library: &'static str,
-        /// What was tried.
+        /// The attempts that failed.
         reason: String,
-        /// How to get it, or what to do without it.
+        /// Advice on how to obtain the library, or how to proceed without it.
         advice: String,
     },
 
@@ -108,7 +108,7 @@ pub enum Error {
     LaunchShape {
         /// The kernel.
         kernel: String,
-        /// What is too large.
+        /// The dimension or size that exceeds its limit.
         detail: String,
     },
 
@@ -182,9 +182,9 @@ pub enum Error {
     WrongDevice {
         /// The requested operation.
         operation: String,
-        /// Where the work was to run.
+        /// The device on which the work was to run.
         expected: String,
-        /// Where the memory is.
+        /// The device that holds the memory.
         found: String,
     },
 

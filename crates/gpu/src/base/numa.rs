@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Where the system describes its devices and nodes.
+/// The folder in which Linux describes devices and NUMA nodes.
 const SYSTEM: &str = "/sys";
 
 /// The node of a PCI device (`0000:1b:00.0`), if the host has several nodes.

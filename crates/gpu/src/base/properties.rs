@@ -7,7 +7,7 @@ use std::fmt;
 pub enum DeviceKind {
     /// An NVIDIA GPU.
     Cuda,
-    /// The same kernels, compiled by the host's C++ compiler and run on the CPU.
+    /// A device whose kernels the host's C++ compiler compiles and the CPU runs.
     Emulated,
 }
 
@@ -25,10 +25,10 @@ impl fmt::Display for DeviceKind {
 pub struct Properties {
     /// CUDA or emulated.
     pub kind: DeviceKind,
-    /// Its number among the devices of its kind.
+    /// The device's number among the devices of its kind.
     pub ordinal: u32,
-    /// Which of the openings of that device this is: 0, or the number behind `#` in its name. Each has a context of its
-    /// own.
+    /// The number of this opening of the device: 0, or the number behind `#` in its name. Each opening has a
+    /// context of its own.
     pub context: u32,
     /// The NUMA node of the host that the device is attached to, where the host has several nodes.
     pub numa_node: Option<u32>,
@@ -53,7 +53,7 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// How many of `others` have the memory of this device, at least 1.
+    /// The number of `others` that share the memory of this device, at least 1.
     pub(crate) fn sharing<'a>(&self, others: impl Iterator<Item = &'a Self>) -> usize {
         let shares = |other: &&Self| {
             (other.kind, other.ordinal) == (self.kind, self.ordinal)
@@ -81,16 +81,16 @@ pub struct MemoryInfo {
     pub total: usize,
 }
 
-/// How one device reaches another's memory.
+/// The path by which one device reaches another's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Link {
-    /// The same device.
+    /// Both are one device.
     Same,
     /// Direct, over NVLink.
     NvLink,
     /// Direct, over PCIe.
     Pcie,
-    /// No direct access: copies go through pinned host memory.
+    /// Copies go through pinned host memory; there is no direct access.
     Host,
 }
 

@@ -31,7 +31,7 @@ pub struct ArgumentList<'a> {
     /// The memory that the kernel reads, and that which it may write.
     pub(crate) reads: SmallVec<[&'a Arc<Block>; 16]>,
     pub(crate) writes: SmallVec<[&'a Arc<Block>; 8]>,
-    /// Where the address lists among the arguments were uploaded.
+    /// The uploads of the address lists among the arguments, after which the kernel may run.
     pub(crate) lists: SmallVec<[&'a Origin; 1]>,
 }
 
@@ -146,7 +146,7 @@ impl<T: Plain> Argument for Option<View<'_, T>> {
     }
 }
 
-/// As for a view that is read.
+/// An optional writable buffer: for `None` the kernel gets a null pointer.
 impl<T: Plain> Argument for Option<ViewMut<'_, T>> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         match self {

@@ -29,7 +29,7 @@ pub struct CacheStats {
     pub damaged: u64,
     /// Entries removed to stay within the limit.
     pub pruned: u64,
-    /// Why the last entry could not be stored, if storing it failed.
+    /// The reason why the last entry could not be stored, if storing it failed.
     pub problem: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Cache {
         Self::with_limit(folder, DEFAULT_LIMIT)
     }
 
-    /// Like [`new`](Self::new), with at most `limit` bytes of entries.
+    /// A cache as by [`new`](Self::new), with at most `limit` bytes of entries.
     pub fn with_limit(folder: Option<PathBuf>, limit: u64) -> Self {
         Self { folder, limit, stats: Lock::default() }
     }

@@ -169,7 +169,7 @@ impl Kernel {
         &self.entry.function
     }
 
-    /// Its parameters.
+    /// The kernel's parameters.
     pub fn parameters(&self) -> &[Parameter] {
         &self.entry.function.parameters
     }
@@ -190,8 +190,8 @@ impl Kernel {
         Shape::cover(items, self.threads(0)?)
     }
 
-    /// Enough blocks to fill the device, but no more than needed to cover `items`; for kernels with a grid-stride
-    /// loop.
+    /// The shape with enough blocks to fill the device, but no more than needed to cover `items`; for kernels with
+    /// a grid-stride loop.
     pub fn fill(&self, items: usize) -> Result<Shape> {
         let threads = self.threads(0)?;
         let full = self.occupancy(0)?;

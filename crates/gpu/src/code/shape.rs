@@ -29,19 +29,19 @@ impl Shape {
         Ok(Self::new(blocks, threads))
     }
 
-    /// The same shape with one-dimensional blocks of `threads` threads.
+    /// Replaces the block by a one-dimensional one of `threads` threads.
     pub fn threads(mut self, threads: u32) -> Self {
         self.threads = [threads, 1, 1];
         self
     }
 
-    /// The same shape with `rows` blocks along y.
+    /// Sets the number of blocks along y to `rows`.
     pub fn rows(mut self, rows: u32) -> Self {
         self.blocks[1] = rows;
         self
     }
 
-    /// The same shape with `bytes` of dynamic shared memory per block.
+    /// Sets the dynamic shared memory per block to `bytes`.
     pub fn shared(mut self, bytes: u32) -> Self {
         self.shared = bytes;
         self
@@ -82,7 +82,7 @@ const MAX_BLOCKS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 /// Maximum number of threads of a block along each axis.
 const MAX_THREADS: [u32; 3] = [1024, 1024, 64];
 
-/// How [`Kernel::cover`](crate::Kernel::cover) picks the number of threads per block.
+/// The policy by which [`Kernel::cover`](crate::Kernel::cover) picks the number of threads per block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchPolicy {
     /// The result of the driver's occupancy query, which is made once per kernel.

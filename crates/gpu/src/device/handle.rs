@@ -127,7 +127,8 @@ impl Device {
         }
     }
 
-    /// As [`Self::take_back`], for nobody's work. What can't be taken back now stays in use.
+    /// Takes memory back as [`Self::take_back`] does, with no work that is to use it. Memory that can't be taken
+    /// back now stays in use.
     fn take_back_now(&self) {
         if let Some(compute) = self.shared.lanes[0].get() {
             let _ = self.take_back(compute.timeline(), std::iter::empty::<&Arc<Block>>());
@@ -174,8 +175,8 @@ impl Device {
         Ok(self.available_beside(info.free))
     }
 
-    /// Those of the [available](Self::available_memory) bytes that are idle in the pool. The driver is not asked, which
-    /// takes it tens of microseconds.
+    /// The part of the [available](Self::available_memory) bytes that is idle in the pool. The driver is not
+    /// asked, which takes it tens of microseconds.
     pub fn idle_memory(&self) -> usize {
         self.available_beside(0)
     }
@@ -236,7 +237,7 @@ impl Device {
         PinnedBuffer::new(&self.core.pinned, len)
     }
 
-    /// How pageable host memory is copied.
+    /// The settings for copies of pageable host memory.
     pub fn staging(&self) -> Staging {
         *self.shared.staging.lock()
     }
@@ -337,7 +338,7 @@ impl Device {
         &self.shared.cache
     }
 
-    /// How block sizes are picked.
+    /// The policy that picks block sizes.
     pub fn launch_policy(&self) -> LaunchPolicy {
         *self.shared.launch_policy.lock()
     }

@@ -1,4 +1,4 @@
-//! What watches the work of devices.
+//! Observers of the work of devices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::queue::Timeline;
 /// A copy of an exchange: from which device, to which, and its bytes.
 pub(crate) type Sent<'a> = (&'a Device, &'a Device, usize);
 
-/// Is told of the work of a device by the thread that submits it.
+/// An observer, which is told of the work of a device by the thread that submits it.
 pub(crate) trait Observer: Send + Sync {
     /// The work from now on belongs to this phase.
     fn phase(&self, name: &'static str);
@@ -20,9 +20,9 @@ pub(crate) trait Observer: Send + Sync {
     fn waited(&self, device: &Device) -> Result<()>;
     /// Copies between devices are about to be submitted.
     fn sending(&self) -> Result<()>;
-    /// They are submitted. Returns the exchange's number.
+    /// The copies are submitted. Returns the exchange's number.
     fn sent(&self, copies: &[Sent<'_>]) -> Result<usize>;
-    /// From now on the devices' work starts after this exchange.
+    /// The devices' later work starts after this exchange.
     fn joined(&self, exchange: usize) -> Result<()>;
 }
 
@@ -40,7 +40,7 @@ impl Observed {
         *place = observer;
     }
 
-    /// Nearly always `None`, which costs one load.
+    /// The observer: nearly always `None`, which costs one load.
     pub(super) fn get(&self) -> Option<Arc<dyn Observer>> {
         if self.is_there.load(Ordering::Acquire) { self.observer.lock().clone() } else { None }
     }

@@ -12,9 +12,9 @@ use crate::memory::Pooling;
 pub struct Options {
     /// Maximum bytes of live buffers.
     pub memory_limit: Option<usize>,
-    /// How buffers are allocated.
+    /// The allocation policy of buffers.
     pub pooling: Pooling,
-    /// How block sizes are picked.
+    /// The policy that picks block sizes.
     pub launch_policy: LaunchPolicy,
     /// Whether gathered launches are submitted as instantiated graphs, where the driver can. Otherwise they are
     /// launched one by one, which takes the host longer: for drivers that spoil such graphs, as `rigel doctor` finds
@@ -26,7 +26,7 @@ pub struct Options {
     pub cache_limit: u64,
     /// Limits of the cache of reusable values. `None` means 4,096 values and a sixteenth of the device's memory.
     pub keep: Option<KeepLimits>,
-    /// How pageable host memory is copied.
+    /// The settings for copies of pageable host memory.
     pub staging: Staging,
 }
 
@@ -65,7 +65,7 @@ impl Options {
     }
 }
 
-/// How pageable host memory is staged through pinned memory.
+/// The settings by which pageable host memory is staged through pinned memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staging {
     /// Bytes of one pinned block: large enough to amortise the cost of starting a copy, small enough for all

@@ -33,7 +33,7 @@ pub enum Selector {
         /// The number of this opening, at least 1.
         context: u32,
     },
-    /// No device.
+    /// Selects no device.
     None,
 }
 
@@ -98,7 +98,7 @@ pub struct Selectors(Listed);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Listed {
     All,
-    /// At least one. Several are of one kind and differ.
+    /// One or more selectors. Several are of one kind and differ.
     These(Vec<Selector>),
 }
 

@@ -33,12 +33,12 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    /// Their bytes in all, if they are adjacent on both sides.
+    /// The total number of bytes, if the runs are adjacent on both sides.
     pub(crate) fn adjacent(self) -> Option<usize> {
         (self.count == 1 || (self.to, self.from) == (self.bytes, self.bytes)).then_some(self.count * self.bytes)
     }
 
-    /// The same bytes as one run, if they are adjacent on both sides.
+    /// Merges the runs into one if they are adjacent on both sides.
     pub(crate) fn merged(self) -> Self {
         self.adjacent().map_or(self, |bytes| Self { bytes, count: 1, to: bytes, from: bytes })
     }
@@ -86,7 +86,7 @@ pub(crate) struct Image {
     pub binary: Vec<u8>,
     /// The symbol of each kernel of the unit, in the unit's order.
     pub symbols: Vec<String>,
-    /// How each kernel takes its parameters, in the same order, one letter per parameter (see [`Passing`]). Empty
+    /// The parameter passing of each kernel, in the same order, one letter per parameter (see [`Passing`]). Empty
     /// if the binary itself contains this.
     pub signatures: Vec<String>,
 }
@@ -94,13 +94,13 @@ pub(crate) struct Image {
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its size in bytes.
+    /// The parameter's size in bytes.
     pub bytes: usize,
-    /// How the kernel takes it.
+    /// The way in which the kernel takes it.
     pub passing: Passing,
 }
 
-/// How a kernel takes a parameter.
+/// The way in which a kernel takes a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
     /// A value.
@@ -351,7 +351,7 @@ pub(crate) trait CopyDriver {
     unsafe fn upload(&self, stream: Raw, to: DevicePtr, from: *const u8, bytes: usize) -> Result<()>;
     /// Device to host, asynchronous. `to` is memory of [`alloc_pinned`](Self::alloc_pinned).
     unsafe fn download(&self, stream: Raw, to: *mut u8, from: DevicePtr, bytes: usize) -> Result<()>;
-    /// Within the device.
+    /// Copies within the device.
     unsafe fn copy(&self, stream: Raw, to: DevicePtr, from: DevicePtr, bytes: usize) -> Result<()>;
     /// Sets every byte.
     unsafe fn fill(&self, stream: Raw, to: DevicePtr, byte: u8, bytes: usize) -> Result<()>;
@@ -407,7 +407,7 @@ pub(crate) trait BlasDriver {
 
 /// Graphs.
 pub(crate) trait GraphDriver {
-    /// From now on, work submitted to `stream` is recorded and not run.
+    /// Begins a capture: later work submitted to `stream` is recorded and not run.
     fn begin_capture(&self, stream: Raw) -> Result<()>;
     /// Ends the capture and returns the graph, or the error of a failed capture.
     fn end_capture(&self, stream: Raw) -> Result<Raw>;
@@ -423,7 +423,7 @@ pub(crate) trait GraphDriver {
 
 /// Other devices of the same kind.
 pub(crate) trait PeerDriver {
-    /// How this device reaches another of the same kind.
+    /// The path by which this device reaches another of the same kind.
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
     /// Lets this device's streams access the peer's memory. Idempotent; only called if `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;

@@ -60,7 +60,7 @@ impl Call {
         Self::Load,
     ];
 
-    /// Its name.
+    /// The call's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Allocate => "allocate",
@@ -83,7 +83,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// How the message of every injected failure begins.
+/// The beginning of every injected failure's message.
 const INJECTED: &str = "injected fault";
 
 /// The number of calls of each kind.
@@ -97,7 +97,7 @@ impl Calls {
     }
 }
 
-/// What the driver has given out and not got back.
+/// The resources that the driver has handed out and not got back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Bytes of device memory.
@@ -141,7 +141,7 @@ struct Armed {
     silently: bool,
 }
 
-/// What becomes of a call.
+/// The outcome of a call that does not fail: it reaches the driver, or is swallowed.
 #[derive(PartialEq, Eq)]
 enum Fate {
     Reached,
@@ -154,13 +154,13 @@ impl Faults {
         self.arm_several(call, number, 1);
     }
 
-    /// As [`Self::arm`], and those after it fail, too, so many in all.
+    /// Counts calls anew. Of the calls of this kind, `count` fail, from this number on; calls are counted from 1.
     pub fn arm_several(&self, call: Call, number: u64, count: u64) {
         self.set(Some(Armed { call, first: number, count, silently: false }));
     }
 
-    /// As [`Self::arm`], but the call does nothing and says that it has succeeded, as a broken driver would. Only for
-    /// [`Call::Chain`]; other calls fail.
+    /// Counts calls anew. The call of this kind with this number does nothing and reports success, as a broken
+    /// driver would. Only for [`Call::Chain`]; other calls fail.
     pub fn swallow(&self, call: Call, number: u64) {
         self.set(Some(Armed { call, first: number, count: 1, silently: call == Call::Chain }));
     }
@@ -180,12 +180,12 @@ impl Faults {
         self.0.lock().calls
     }
 
-    /// How many calls have failed since then.
+    /// The number of calls that have failed since then.
     pub fn struck(&self) -> u64 {
         self.0.lock().struck
     }
 
-    /// What the driver has given out and not got back.
+    /// The resources that the driver has handed out and not got back.
     pub fn held(&self) -> Held {
         let state = self.0.lock();
         Held {

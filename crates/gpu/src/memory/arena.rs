@@ -16,12 +16,13 @@ use crate::queue::Uses;
 /// Alignment of every buffer in bytes: covers the widest access and a cache line.
 const ALIGNMENT: usize = 256;
 
-/// How buffers are allocated.
+/// The allocation policy of buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// From the arena.
+    /// Buffers are allocated from the arena.
     Arena,
-    /// With one driver allocation per buffer, so that `compute-sanitizer` sees its bounds. Slow; for debugging.
+    /// Each buffer has a driver allocation of its own, so that `compute-sanitizer` sees its bounds. Slow; for
+    /// debugging.
     Direct,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Block {
     bytes: usize,
     usage: Lock<Usage>,
     origin: Option<Origin>,
-    /// For memory that another library allocated: the object that keeps it allocated.
+    /// The object that keeps the memory allocated, if another library allocated it.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -159,8 +159,8 @@ impl<T: Plain> Buffer<T> {
         self.view_mut().range(range)
     }
 
-    /// The same memory as values of another plain type. Its size must divide the buffer's bytes, and the buffer's
-    /// address must be aligned for it.
+    /// Reinterprets the memory as values of another plain type. The type's size must divide the buffer's bytes,
+    /// and the buffer's address must be aligned for it.
     pub fn cast<U: Plain>(self) -> Result<Buffer<U>> {
         let len = self.view().cast::<U>()?.len();
         Ok(Buffer { block: self.block, at: self.at, len, of: PhantomData })

@@ -34,7 +34,7 @@ pub(crate) struct Core {
     pub(crate) options: Box<dyn Any + Send + Sync>,
 }
 
-/// When a block of at least this many bytes is freed, the streams that used it record a mark.
+/// The smallest block, in bytes, at whose release the streams that used it record a mark.
 const LARGE: usize = 1 << 20;
 
 /// An open stream of a device.

@@ -26,10 +26,10 @@ pub(super) struct Found {
     pub(super) uses: Uses,
 }
 
-/// Who will use the block.
+/// The future user of a block.
 #[derive(Clone, Copy)]
 pub(super) enum Claim<'a> {
-    /// This stream. Its work runs in order and can wait for other streams.
+    /// A stream. Its work runs in order and can wait for other streams.
     Stream(&'a Arc<Timeline>),
     /// A graph. It may run on any stream, so it needs idle memory.
     Graph,

@@ -21,8 +21,8 @@ pub(crate) const SMALLEST_PINNED: usize = 64 << 10;
 /// Maximum bytes of idle blocks in the pool; beyond it, the blocks that were returned first are unpinned.
 const MOST_IDLE: usize = 8 << 30;
 
-/// If the pool holds this many bytes in blocks of one size and copies still use all of them, it waits for the oldest
-/// copy whose block fits instead of pinning more.
+/// The bytes in blocks of one size from which on the pool, while copies still use all of them, waits for the
+/// oldest copy whose block fits instead of pinning more.
 const MOST_BUSY: usize = 16 << 20;
 
 /// The pinned memory of one device.
@@ -149,8 +149,8 @@ impl PinnedPool {
         self.take_up_to(bytes, bytes, own)
     }
 
-    /// As [`take_for`](Self::take_for), but rather takes a returned block for up to `most` bytes than to pin a smaller
-    /// one.
+    /// Takes a block as [`take_for`](Self::take_for) does, but prefers a returned block for up to `most` bytes to
+    /// pinning a smaller one.
     pub(crate) fn take_up_to(
         self: &Arc<Self>,
         bytes: usize,

@@ -14,7 +14,7 @@ use crate::drivers::{DevicePtr, Strides};
 /// Equal runs of values of a [`View`], equally far apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs<'a, T: Plain> {
-    /// From the first run's start to the last one's end.
+    /// The values from the first run's start to the last one's end.
     span: View<'a, T>,
     places: Places,
 }
@@ -22,12 +22,13 @@ pub struct Runs<'a, T: Plain> {
 /// Equal runs of values of a [`ViewMut`], equally far apart.
 #[derive(Debug)]
 pub struct RunsMut<'a, T: Plain> {
-    /// As [`Runs::span`]. It may overlap that of other runs, so it is never given away.
+    /// The values from the first run's start to the last one's end. They may overlap those of other runs, so the
+    /// span is never given away.
     span: ViewMut<'a, T>,
     places: Places,
 }
 
-/// Where runs are: `count` of them, of `length` values, `stride` after one another.
+/// The positions of runs: `count` of them, of `length` values, whose starts are `stride` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Places {
     count: usize,
@@ -54,7 +55,8 @@ impl Places {
         }
     }
 
-    /// Of every `stride` of `len` values those in `range`, and the values from the first to the last of them.
+    /// The places of the values in `range` of every `stride` of `len` values, and the values from the first to the
+    /// last of them.
     fn of(len: usize, stride: usize, range: &Range<usize>) -> Result<(Self, Range<usize>)> {
         let count = len.checked_div(stride).unwrap_or(0);
         if count * stride != len || range.start > range.end || range.end > stride {
@@ -68,7 +70,7 @@ impl Places {
 }
 
 impl<'a, T: Plain> View<'a, T> {
-    /// Of every `stride` values those in `range`.
+    /// The values in `range` of every `stride` values.
     pub fn runs(self, stride: usize, range: Range<usize>) -> Result<Runs<'a, T>> {
         let (places, span) = Places::of(self.len(), stride, &range)?;
         Ok(Runs { span: self.range(span)?, places })
@@ -76,7 +78,7 @@ impl<'a, T: Plain> View<'a, T> {
 }
 
 impl<'a, T: Plain> ViewMut<'a, T> {
-    /// Of every `stride` values the first `lengths[0]`, the next `lengths[1]` and so on.
+    /// Splits every `stride` values into runs: the first `lengths[0]`, the next `lengths[1]` and so on.
     pub fn split_runs(self, stride: usize, lengths: &[usize]) -> Result<Vec<RunsMut<'a, T>>> {
         let mut start = 0;
         let part = |&length: &usize| {
@@ -176,7 +178,7 @@ impl<'a, T: Plain> RunsMut<'a, T> {
         self.span.block()
     }
 
-    /// How `source` is copied here. A single run stands for as many as the other side has.
+    /// The strides of a copy of `source` to these runs. A single run stands for as many as the other side has.
     pub(crate) fn strides(&self, operation: &'static str, source: &Runs<'_, T>) -> Result<Strides> {
         let (here, there) = (self.places, source.places);
         let (to, from) = match (here.cut_as(there), there.cut_as(here)) {

@@ -82,8 +82,8 @@ impl<'a, T: Plain> View<'a, T> {
         })
     }
 
-    /// The same memory as values of another plain type. Its size must divide the view's bytes, and the view's
-    /// address must be aligned for it.
+    /// Reinterprets the memory as values of another plain type. The type's size must divide the view's bytes, and
+    /// the view's address must be aligned for it.
     pub fn cast<U: Plain>(self) -> Result<View<'a, U>> {
         let (bytes, size) = (self.bytes(), size_of::<U>());
         if size == 0 || !bytes.is_multiple_of(size) || !self.at.0.is_multiple_of(align_of::<U>() as u64) {
@@ -148,12 +148,12 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         self.len == 0
     }
 
-    /// The same range, read-only.
+    /// A read-only view of this range.
     pub fn view(&self) -> View<'_, T> {
         View { at: self.at, block: self.block, len: self.len, of: PhantomData }
     }
 
-    /// The same range once more, for parts of it that have nothing in common.
+    /// A second view of this range, for parts of it that have nothing in common.
     pub(super) fn alias(&self) -> ViewMut<'a, T> {
         ViewMut { at: self.at, block: self.block, len: self.len, of: PhantomData }
     }
@@ -169,7 +169,7 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         Ok(ViewMut { at, block: self.block, len, of: PhantomData })
     }
 
-    /// The same memory as values of another plain type; see [`View::cast`].
+    /// Reinterprets the memory as values of another plain type; see [`View::cast`].
     pub fn cast<U: Plain>(self) -> Result<ViewMut<'a, U>> {
         let len = self.view().cast::<U>()?.len();
         Ok(ViewMut { at: self.at, block: self.block, len, of: PhantomData })

@@ -1,4 +1,4 @@
-//! Which job begins on which device.
+//! The assignment of a pool's jobs to its devices.
 //!
 //! Jobs begin in the order of submission. The next one begins on the device that is expected to be done with it first,
 //! of those that have an idle thread and room for its memory now. The expected time is that of the memory that the job
@@ -14,7 +14,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// What a device of a pool has done.
+/// The work that a device of a pool has done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Share {
     /// The device, or `cpu`.
@@ -23,7 +23,7 @@ pub struct Share {
     pub jobs: u64,
     /// The seconds in which it had at least one job.
     pub busy_seconds: f64,
-    /// How the device was lost, if it was.
+    /// The error by which the device was lost, if it was.
     pub lost: Option<String>,
 }
 
@@ -48,7 +48,7 @@ struct Place {
     /// The work of jobs that succeeded, and the time in which there was a job under way, until `since`.
     work: f64,
     busy: Duration,
-    /// When the first of the jobs under way began, or a job ended since.
+    /// The time at which the first of the jobs under way began, or a job ended since.
     since: Duration,
 }
 
@@ -122,7 +122,7 @@ impl<J> Schedule<J> {
         Some((job, may_move))
     }
 
-    /// Where a job of these bytes begins now, if it can.
+    /// The place at which a job of these bytes begins now, if it can.
     fn chosen(&self, bytes: usize) -> Option<usize> {
         let is_idle = |place: &Place| place.running.len() < self.at_once;
         if let Some(last) = self.last {
@@ -242,7 +242,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Where the next job begins.
+    /// Begins the next job and returns its place and ticket.
     fn begins(schedule: &mut Schedule<()>, now: Duration) -> Option<(usize, Ticket)> {
         (0..schedule.places.len()).find_map(|place| Some((place, schedule.begin(place, now)?.0.ticket)))
     }

@@ -56,7 +56,7 @@ pub struct Pool<D, T, E> {
 /// A device of a pool.
 #[derive(Clone, Debug)]
 pub struct Member<D> {
-    /// What jobs get.
+    /// The value that jobs on this device get.
     pub to: D,
     /// The device; `None` for the CPU.
     pub device: Option<Device>,
@@ -64,7 +64,7 @@ pub struct Member<D> {
     pub budget: usize,
 }
 
-/// What a pool must know about the errors of its jobs.
+/// The properties of a job's error that decide how its pool goes on.
 pub trait PoolError: fmt::Display + Send + 'static {
     /// Whether the device is lost, so that another may succeed.
     fn is_lost_device(&self) -> bool;
@@ -322,12 +322,12 @@ where
         }
     }
 
-    /// What each device has done so far, in the order in which they were given.
+    /// The work that each device has done so far, in the order in which the devices were given.
     pub fn shares(&self) -> Vec<Share> {
         self.shared.state.lock().schedule.shares(self.shared.now())
     }
 
-    /// What jobs get, of each device.
+    /// The devices of the pool, each with the value that its jobs get.
     pub fn members(&self) -> &[Member<D>] {
         &self.shared.members
     }

@@ -18,10 +18,10 @@ pub(super) struct Recording {
     pub(super) kernels: Vec<u64>,
 }
 
-/// What was captured.
+/// A finished capture.
 pub(crate) struct Recorded {
     pub(crate) graph: Raw,
-    /// What it refers to.
+    /// The resources that the graph refers to.
     pub(crate) kept: Vec<Arc<dyn Resource>>,
     /// The [numbers](crate::drivers::Launch::kernel) of its kernels, in order.
     pub(crate) kernels: Vec<u64>,
@@ -34,7 +34,7 @@ pub(crate) struct Capture<'a> {
 }
 
 impl<'a> Capture<'a> {
-    /// From now on, work that this thread submits to the stream is recorded and not run.
+    /// Begins a capture: work that this thread submits to the stream from now on is recorded and not run.
     pub(crate) fn begin(timeline: &'a Arc<Timeline>) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut state = timeline.state.lock();
@@ -75,7 +75,7 @@ impl<'a> Capture<'a> {
 }
 
 impl Drop for Capture<'_> {
-    /// After an error or a panic in the capture: discards the recorded work and ends the capture.
+    /// Discards the recorded work and ends the capture, after an error or a panic in it.
     fn drop(&mut self) {
         if !self.ended
             && let Ok(Recorded { graph, .. }) = self.stop()

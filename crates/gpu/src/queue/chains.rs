@@ -49,7 +49,7 @@ pub(crate) struct ChainPool {
     is_off: AtomicBool,
 }
 
-/// What a device knows of a sequence of kernels.
+/// The state of a sequence of kernels on a device.
 enum Known {
     Idle(Chain),
     LaunchedBefore,
@@ -69,7 +69,7 @@ impl ChainPool {
         })
     }
 
-    /// From now on launches are submitted by chains, or one by one.
+    /// Switches chains on or off: gathered launches are submitted by chains, or one by one.
     pub(crate) fn use_them(&self, on: bool) {
         self.is_off.store(!on, Ordering::Relaxed);
     }
@@ -140,7 +140,8 @@ impl Drop for ChainPool {
 /// have told the host so itself (`work/small.rs`).
 pub(super) struct Chains {
     pub(super) pool: Arc<ChainPool>,
-    /// By kernels: the chains in the order of their last launches, with the number of the work that these were.
+    /// The chains of each sequence of kernels, in the order of their last launches, each with the number of the
+    /// work of that launch.
     by_kernels: HashMap<Kernels, VecDeque<(Chain, u64)>>,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Failures {
     from: AtomicU64,
     /// All work with a larger number succeeded, as far as known.
     to: AtomicU64,
-    /// In the order of their numbers.
+    /// The known failures, in the order of their numbers.
     known: Lock<Vec<Failure>>,
     /// The number up to which somebody was told of failed work.
     told: AtomicU64,
@@ -150,7 +150,7 @@ mod tests {
         assert!(failures.of(5).is_none() && failures.after(10_000).is_none());
     }
 
-    /// What is kept for long, between two failures that are far apart, stays good.
+    /// Work that is kept for long, between two failures that are far apart, stays good.
     #[test]
     fn work_between_failures_that_are_far_apart_is_not_blamed() {
         let failures = Failures::default();

@@ -30,7 +30,7 @@ pub(crate) struct Scripted {
     lost: AtomicBool,
     /// The streams that were told to wait, in order.
     pub(crate) waiting: Lock<Vec<Raw>>,
-    /// Held by a test to keep `synchronize` from returning.
+    /// The lock that a test holds to keep `synchronize` from returning.
     pub(crate) gate: Lock<()>,
 }
 
@@ -96,7 +96,7 @@ impl Scripted {
         self
     }
 
-    /// From now on the device is lost.
+    /// Marks the device as lost from now on.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }

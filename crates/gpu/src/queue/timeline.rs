@@ -23,7 +23,7 @@ const MOST_GATHERED: usize = 16;
 /// An event with a timestamp serves again for so long, if nothing was submitted since: where one phase ends and the
 /// next begins, a second one would cost more than the difference of the two.
 const SAME_TIME: Duration = Duration::from_micros(10);
-/// With more marks than this, the driver is queried for completed ones.
+/// The number of marks above which the driver is queried for completed ones.
 const MANY_MARKS: usize = 64;
 
 /// The work of one stream.
@@ -384,7 +384,8 @@ impl Timeline {
         self.state.lock().chains.pool.chains()
     }
 
-    /// From now on launches are gathered, or no longer, if nobody else wants it. Then all are submitted.
+    /// Starts to gather launches, or stops it unless somebody else still wants it. At the end all gathered
+    /// launches are submitted.
     pub(crate) fn gather(&self, on: bool) {
         let mut state = self.state.lock();
         if on {

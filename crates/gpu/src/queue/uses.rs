@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::Timeline;
 use crate::base::{Error, Lock, Result};
 
-/// For each stream that uses a resource, the last work that does.
+/// The last work that uses a resource, for each stream that does.
 #[derive(Clone, Default)]
 pub(crate) struct Uses(SmallVec<[Use; 2]>);
 

@@ -26,7 +26,7 @@ template <int D> __global__ void deep(unsigned *x, const __grid_constant__ Table
     x[i] = 5 * x[i] + copy[x[i] % 4] + copy[3];
 }";
 
-/// How much is tried.
+/// The size of a search for wrong launches.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Threads that launch at the same time.

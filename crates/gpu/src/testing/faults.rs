@@ -21,17 +21,17 @@ use crate::memory::Pooling;
 
 pub use crate::drivers::injected::{Call, Calls, Faults, Held};
 
-/// Why a program did not give its bytes.
+/// The error of a program that did not give its bytes.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 type Run = dyn Fn(&Device) -> Result<Vec<u8>, Failure> + Send + Sync;
 
-/// How long is waited for what should come.
+/// The time limits of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// A run that takes longer does not end.
     pub run: Duration,
-    /// How long memory may take to come back: threads in the background may still compile.
+    /// The longest time after which memory has to be back: threads in the background may still compile.
     pub settling: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Program {
         Self { name: name.into(), expected, run: Arc::new(run) }
     }
 
-    /// Its name.
+    /// The program's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -70,7 +70,7 @@ impl Program {
     }
 }
 
-/// In which run on a device a failure is.
+/// The run on a device in which a failure is injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
     /// The device has just been opened: memory is mapped, modules are loaded.
@@ -85,7 +85,7 @@ impl Moment {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::Later];
 
-    /// How often the program ran before.
+    /// The number of runs of the program before this one.
     fn runs_before(self) -> u32 {
         match self {
             Self::First => 0,
@@ -105,7 +105,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// What became of a run with a failure.
+/// The outcome of a run with a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An error that names the failure.
@@ -120,7 +120,7 @@ pub enum Outcome {
     Unnamed(String),
     /// A panic.
     Panicked(String),
-    /// No end within the time.
+    /// The run did not end within the time.
     Hung,
     /// The next run, without a failure, did not give the right bytes.
     Spoiled(String),
@@ -133,7 +133,7 @@ impl Outcome {
     pub const NAMES: [&str; 9] =
         ["error", "right", "not reached", "wrong", "unnamed", "panicked", "hung", "spoiled", "leaked"];
 
-    /// Its name.
+    /// The outcome's name.
     pub fn name(&self) -> &'static str {
         Self::NAMES[match self {
             Self::Error => 0,
@@ -286,7 +286,7 @@ impl<'a> Sweep<'a> {
         (held != none).then(|| format!("held by the driver after the device closed: {held:?}"))
     }
 
-    /// What `look` finds once it `is_right`, or after a while.
+    /// Repeats `look` until its result `is_right` or the time for settling is over, and returns the last result.
     fn settled<T>(&self, look: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T {
         let began = Instant::now();
         loop {

@@ -66,7 +66,7 @@ pub fn on_each_device(test: impl Fn(&Stream)) {
     }
 }
 
-/// How often [`groups`] opens a GPU at most: each context takes some hundred megabytes of its memory.
+/// The most openings of a GPU by [`groups`]: each context takes some hundred megabytes of its memory.
 const MOST_CONTEXTS: u32 = 4;
 
 /// Groups of `count` devices for a test that takes several at once: emulated devices that are peers and, if CUDA is

@@ -1,4 +1,4 @@
-//! What a job of a pool knows about itself, while its thread runs it.
+//! The state of a pool's job that the job itself can ask for while its thread runs it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Move {
     /// The device that was lost.
     pub from: String,
-    /// How it was lost.
+    /// The error by which it was lost.
     pub reason: String,
 }
 

@@ -58,7 +58,7 @@ pub struct GemmTarget<'a> {
 pub struct Blas {
     core: Arc<Core>,
     library: CublasStatus,
-    /// Locked while a product is enqueued, because stream and workspace are set on the handle.
+    /// The library's handle, locked while a product is enqueued, because stream and workspace are set on it.
     handle: Lock<Raw>,
 }
 

@@ -20,9 +20,9 @@ pub struct Piece<'a, T: Plain> {
     pub from: usize,
     /// The index of the stream on whose device `target` is.
     pub to: usize,
-    /// What is copied.
+    /// The runs that are copied.
     pub source: Runs<'a, T>,
-    /// Where it goes: as many runs of the same length, or one of the length of all.
+    /// The runs that are written: as many of the same length, or one of the length of all.
     pub target: RunsMut<'a, T>,
 }
 
@@ -36,11 +36,11 @@ impl<'a, T: Plain> Piece<'a, T> {
 /// An exchange under way. Nothing may read what is sent before [`Exchange::join`].
 #[must_use = "work that reads what is sent has to join the exchange first"]
 pub struct Exchange {
-    /// For each device that it concerns, the events after which its work may go on.
+    /// The events after which each concerned device's work may go on.
     done: Vec<(usize, Vec<Arc<Event>>)>,
     /// The number of streams.
     streams: usize,
-    /// Who counts exchanges, and the number of this one.
+    /// The observer that counts exchanges, and the number of this one.
     observed: Option<(Arc<dyn Observer>, usize)>,
 }
 
@@ -127,11 +127,11 @@ fn send<T: Plain>(
 struct Order<'a> {
     streams: &'a [Stream],
     lanes: &'a [Stream],
-    /// Between which devices pieces travel.
+    /// The pairs of devices between which pieces travel.
     pairs: BTreeSet<(usize, usize)>,
     concerned: BTreeSet<usize>,
-    /// With many pairs, the device at whose lane all meet: a wait for each device there and one for each device that
-    /// goes on, not one for each pair.
+    /// The device at whose lane all meet, if there are many pairs: a wait for each device there and one for each
+    /// device that goes on, not one for each pair.
     hub: Option<usize>,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Order<'a> {
         self.concerned.iter().filter(|&&k| k != hub).try_for_each(|&k| self.lanes[k].wait(&ready))
     }
 
-    /// For each device the events after which its work may go on.
+    /// Records the events after which each concerned device's work may go on.
     fn after(&self) -> Result<Vec<(usize, Vec<Arc<Event>>)>> {
         let mut sent = BTreeMap::new();
         for &k in self.concerned.iter().filter(|&&k| Some(k) != self.hub) {

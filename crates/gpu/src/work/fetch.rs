@@ -5,7 +5,8 @@ use crate::memory::{PinnedBuffer, Shared, View};
 use crate::work::Stream;
 use crate::work::small::Delivery;
 
-/// Larger copies are made when they are waited for, by several threads of the host.
+/// The largest copy, in bytes, that begins at once. Larger copies are made when they are waited for, by several
+/// threads of the host.
 const MOST_AHEAD: usize = 4 << 20;
 
 /// Values on their way to the host. Made by [`Stream::fetch`].
@@ -18,7 +19,7 @@ pub struct Fetch<T: Plain> {
 enum Way<T: Plain> {
     Kernel(Delivery),
     Copy(PinnedBuffer<T>),
-    /// Not begun.
+    /// The copy has not begun.
     Later(Shared<T>),
 }
 

@@ -10,7 +10,7 @@ use crate::work::Stream;
 
 /// Work recorded from a stream. It keeps the device memory, pinned memory and code that it uses alive.
 pub struct Graph {
-    /// Locked for each launch, because graphs are not synchronized by the driver.
+    /// The instantiated graph, locked for each launch, because graphs are not synchronized by the driver.
     executable: Lock<Raw>,
     kept: Vec<Arc<dyn Resource>>,
     /// The numbers of its kernels, in order.
@@ -18,7 +18,7 @@ pub struct Graph {
     core: Arc<Core>,
 }
 
-/// How [`Graph::recapture`] changed the graph.
+/// The kind of change that [`Graph::recapture`] made to the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recapture {
     /// The work has the same shape and kernels, so only the arguments were updated.

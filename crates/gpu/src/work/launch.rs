@@ -67,9 +67,9 @@ impl Drop for Gathering {
 }
 
 impl Stream {
-    /// From now on until the result is dropped, kernels that are launched on this stream are submitted up to 16 at a
-    /// time. A launch by itself costs the host about 4 us, one of several about 0.7 us if the same kernels were
-    /// launched in this order before.
+    /// Gathers launches until the result is dropped: kernels that are launched on this stream are submitted up to
+    /// 16 at a time. A launch by itself costs the host about 4 us, one of several about 0.7 us if the same kernels
+    /// were launched in this order before.
     ///
     /// The order of work does not change. Gathered launches are submitted before any other work of the stream, before
     /// the host or another stream waits for it, and when 16 are gathered. Until then the device does not run them, so

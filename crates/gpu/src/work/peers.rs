@@ -27,7 +27,7 @@ pub struct Topology {
 }
 
 impl Device {
-    /// How this device reaches the memory of another.
+    /// The path by which this device reaches the memory of another.
     pub fn link(&self, other: &Device) -> Result<Link> {
         if self.kind() != other.kind() {
             return Ok(Link::Host);

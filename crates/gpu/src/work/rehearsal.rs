@@ -22,7 +22,7 @@ pub struct Rehearsal {
     log: Arc<Log>,
 }
 
-/// What happened, in the order of the host's calls.
+/// The recorded steps, in the order of the host's calls.
 struct Log {
     devices: Vec<Device>,
     state: Lock<State>,
@@ -33,9 +33,9 @@ struct State {
     steps: Vec<Step>,
     phase: &'static str,
     turn: Option<Turn>,
-    /// Since when the host has computed while no device had work.
+    /// The time since which the host has computed while no device had work.
     host_since: Option<Instant>,
-    /// Since when copies between devices are submitted, which are not work of a device.
+    /// The time since which copies between devices are submitted, which are not work of a device.
     sending: Option<Instant>,
     exchanges: usize,
 }
@@ -194,11 +194,11 @@ fn milliseconds(since: Instant) -> f64 {
 /// the others are.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Interconnect {
-    /// Its name.
+    /// The interconnect's name.
     pub name: &'static str,
-    /// In each direction, in units of 10^9 bytes.
+    /// The bandwidth in each direction, in units of 10^9 bytes per second.
     pub gigabytes_per_second: f64,
-    /// From the start of a copy to its first byte.
+    /// The latency: the time from the start of a copy to its first byte.
     pub microseconds: f64,
 }
 
@@ -221,9 +221,9 @@ pub struct Steps {
 /// The time that steps take when all devices work at once.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Modelled {
-    /// From the first step to the end of the last one.
+    /// The time from the first step to the end of the last one.
     pub total_ms: f64,
-    /// By phase: how much later the last clock was after its steps. They add up to the total.
+    /// The time of each phase: how much later the last clock was after its steps. The times add up to the total.
     pub phases: Vec<(&'static str, f64)>,
     /// The time of which the first device had work.
     pub busy_ms: f64,
@@ -239,7 +239,7 @@ impl Steps {
         copies.flatten().fold((0, 0), |(bytes, count), copy| (bytes + copy.2 as u64, count + 1))
     }
 
-    /// By phase, the milliseconds of each device's work.
+    /// The milliseconds of each device's work, by phase.
     pub fn alone(&self) -> Vec<(&'static str, Vec<f64>)> {
         let mut sums: Vec<(&'static str, Vec<f64>)> = Vec::new();
         for step in &self.steps {
@@ -250,7 +250,7 @@ impl Steps {
         sums
     }
 
-    /// By phase, the milliseconds in which the host computed and no device had work.
+    /// The milliseconds in which the host computed and no device had work, by phase.
     pub fn host(&self) -> Vec<(&'static str, f64)> {
         let mut sums = Vec::new();
         for step in &self.steps {

@@ -46,8 +46,8 @@ pub struct Report {
     pub driver_allocations: u64,
     /// Bytes copied to other devices.
     pub bytes_sent: u64,
-    /// What each device did, if several made the proof together. Counts of the report are then sums, except that
-    /// `peak_bytes` is that of the device that took most; phases are those of the first.
+    /// The part of each device, if several made the proof together. Counts of the report are then sums, except
+    /// that `peak_bytes` is that of the device that took most; phases are those of the first.
     pub devices: Vec<DeviceShare>,
     /// Parts that ran on another device than requested, and why.
     pub fallbacks: Vec<Fallback>,
@@ -55,16 +55,16 @@ pub struct Report {
     pub moves: Vec<Move>,
 }
 
-/// What one of several devices did for a proof.
+/// The part of one of several devices in a proof.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceShare {
     /// The device.
     pub device: String,
-    /// Its phases, timed by its own clock.
+    /// The device's phases, timed by its own clock.
     pub phases: Vec<Phase>,
     /// Bytes that it sent to other devices.
     pub bytes_sent: u64,
-    /// Its peak memory, as in the report.
+    /// The device's peak memory, as in the report.
     pub peak_bytes: usize,
 }
 
@@ -73,9 +73,9 @@ pub struct DeviceShare {
 pub struct Phase {
     /// The phase's name.
     pub name: &'static str,
-    /// When it began on the device, in milliseconds after the start of the first phase.
+    /// The time at which it began on the device, in milliseconds after the start of the first phase.
     pub start_ms: f64,
-    /// How long the device took.
+    /// The time that the device took, in milliseconds.
     pub ms: f64,
     /// The most device memory in use from the end of the phase before to the end of this one, in bytes, without what
     /// was in use before the proof.
@@ -92,11 +92,11 @@ impl Phase {
 /// A part of a proof that ran on another device than requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fallback {
-    /// Which part.
+    /// The part of the proof.
     pub part: &'static str,
-    /// Where it ran.
+    /// The device on which it ran.
     pub ran_on: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

@@ -28,7 +28,7 @@ const HEAD: usize = 64;
 /// The most bytes that a kernel writes to pinned memory. With the word, they fit in its smallest block.
 const MOST_DELIVERED: usize = SMALLEST_PINNED - HEAD;
 
-/// How long the host looks for the word itself. Then it waits by the driver, which also reports errors.
+/// The time for which the host itself polls the word. Then it waits by the driver, which also reports errors.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 /// The most threads of the block that delivers.
@@ -40,7 +40,7 @@ pub(super) struct SmallCopies {
     deliver: Kernel,
 }
 
-/// Their key in the device's cache.
+/// The key of the kernels in the device's cache.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key;
 

@@ -88,7 +88,7 @@ fn another_thread_can_not_join_a_capture() {
     });
 }
 
-/// Whatever another user of the same GPU opens and closes meanwhile, cuBLAS included, captures stay valid.
+/// Captures stay valid whatever another user of the same GPU opens and closes meanwhile, cuBLAS included.
 #[test]
 fn other_users_open_and_close_during_captures() {
     on_each_device(|stream| {

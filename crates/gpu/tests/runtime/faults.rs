@@ -48,7 +48,7 @@ fn work(device: &Device) -> Result<Vec<u8>> {
     Ok(bytes_of(&found).to_vec())
 }
 
-/// What that gives, computed by the host.
+/// The bytes that [`work`] gives, computed by the host.
 fn expected() -> Vec<u8> {
     let mut x: Vec<u32> = (0..N as u32).collect();
     (0..20).for_each(|by| x.iter_mut().for_each(|x| *x = x.wrapping_mul(3).wrapping_add(by) ^ by));
@@ -68,7 +68,7 @@ fn transfers_to_another_library_fail_at_every_point() {
     check(&programs::transfer(), u64::MAX);
 }
 
-/// What a run with a failure may not do is told apart.
+/// Each outcome that a run with a failure must not have is told apart from the others.
 #[test]
 fn outcomes_are_told_apart() {
     let injection = Injection::over(Selector::Emulated(0), Options::from_env().unwrap()).unwrap();

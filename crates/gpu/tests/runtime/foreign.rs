@@ -9,8 +9,8 @@ use rigel_gpu::{Buffer, DeviceKind, Error, Graph, Kernel, Result, Selectors, Sha
 
 use crate::source;
 
-/// What `work` gives once no other test of this process captures: until then memory does not come back from others, so
-/// that work on it fails, and so does what needs its room.
+/// Repeats `work` until no other test of this process captures: until then memory does not come back from others,
+/// so that work on it fails, and so does what needs its room.
 fn once_nobody_captures<T>(work: impl Fn() -> Result<T>) -> T {
     let began = Instant::now();
     loop {
@@ -160,7 +160,7 @@ fn what_is_not_the_devices_memory_is_refused() {
     });
 }
 
-/// Another stream of the engine plays the foreign one.
+/// Work is ordered with foreign streams; another stream of the engine plays the foreign one.
 #[test]
 fn work_is_ordered_with_foreign_streams() {
     on_each_device(|stream| {
@@ -188,9 +188,9 @@ fn work_is_ordered_with_foreign_streams() {
     });
 }
 
-/// Another library's kernel reads memory that it gives back without waiting. The next user of that memory, on whatever
-/// stream, comes after the kernel. A stream of another opening of the device plays the other library: memory use
-/// there is not known here.
+/// Memory that another library's kernel reads and gives back without waiting is reused after the kernel, on
+/// whatever stream. A stream of another opening of the device plays the other library: memory use there is not
+/// known here.
 #[test]
 fn memory_that_another_library_read_is_reused_after_its_kernel() {
     on_each_device(|stream| {
@@ -260,7 +260,7 @@ fn memory_comes_back_without_ending_a_capture() {
     });
 }
 
-/// What a library that waits for a stream's handle sees: all that was launched on the stream before.
+/// A library that waits for a stream's handle sees all that was launched on the stream before.
 #[test]
 fn a_stream_whose_handle_is_known_has_no_launches_that_wait() {
     on_each_device(|stream| {

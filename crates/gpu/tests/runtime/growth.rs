@@ -1,4 +1,4 @@
-//! What a device keeps is bounded, and can be given back.
+//! Tests that a device's caches are bounded, and that their memory can be given back.
 
 use std::sync::Arc;
 

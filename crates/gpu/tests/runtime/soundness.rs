@@ -133,7 +133,7 @@ fn casts_need_alignment() {
     });
 }
 
-/// On a GPU a kernel would go on writing to memory that is unmapped.
+/// A device closes only after its work. On a GPU a kernel would else go on writing to memory that is unmapped.
 #[test]
 fn a_device_closes_after_its_work() {
     for selector in devices().unwrap().iter().map(|device| device.to_string().parse().unwrap()) {

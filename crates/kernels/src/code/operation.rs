@@ -12,7 +12,7 @@ use super::source::source;
 
 /// A `.cu` file of this crate.
 pub(crate) struct KernelFile {
-    /// Its path below `src`.
+    /// The file's path below `src`.
     pub(crate) path: &'static str,
     pub(crate) text: &'static str,
     /// Constants that the text uses by name, passed as preprocessor definitions.

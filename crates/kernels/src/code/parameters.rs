@@ -6,7 +6,7 @@ use rigel_gpu::Plain;
 
 /// A struct that exists in Rust and, with the same name and fields, in CUDA C++.
 pub trait Parameters: Plain {
-    /// Its layout in Rust, which the CUDA compiler checks.
+    /// Returns the struct's layout in Rust, which the CUDA compiler checks.
     fn layout() -> Layout;
 }
 

@@ -36,7 +36,7 @@ pub struct LiftedInParts<H: Chained> {
     depth: u32,
     /// The states of rows of shorter columns; those of whole leaves lie in the tree.
     states: Option<Buffer<H::Digest>>,
-    /// How many times fewer states there are than leaves, as a logarithm.
+    /// The logarithm of the number of leaves per state.
     log_ratio: u32,
     /// The columns absorbed so far.
     absorbed: usize,
@@ -55,7 +55,7 @@ impl<H: Chained> LiftedInParts<H> {
         Ok(Self { tree, depth, states: None, log_ratio: 0, absorbed: 0, longest: 0 })
     }
 
-    /// The same tree by a hash whose states are those of this one.
+    /// Continues the tree with a hash whose states between blocks are those of this one.
     pub fn continued<G: Chained<States = H, Digest = H::Digest>>(self) -> LiftedInParts<G> {
         let Self { tree, depth, states, log_ratio, absorbed, longest } = self;
         LiftedInParts { tree: tree.of_hash(), depth, states, log_ratio, absorbed, longest }
@@ -126,7 +126,7 @@ impl<H: Chained> LiftedInParts<H> {
         Ok(())
     }
 
-    /// How much shorter columns of `rows` are than the tree has leaves, as a logarithm.
+    /// The logarithm of the number of leaves per row of a column of `rows` rows.
     fn ratio(&mut self, rows: usize) -> Result<u32> {
         const NAME: &str = "MerkleTree::lifted";
         let (log, depth) = (log2_rows(NAME, rows)?, self.depth);
@@ -202,7 +202,7 @@ impl<H: Chained> MerkleTree<H> {
 /// Words of all rows that are absorbed in one launch.
 #[derive(Debug, PartialEq, Eq)]
 struct Stage {
-    /// How many times fewer rows it has than there are leaves, as a logarithm.
+    /// The logarithm of the number of leaves per row of the stage.
     log_ratio: u32,
     words: Range<usize>,
 }

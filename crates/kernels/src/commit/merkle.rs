@@ -54,7 +54,7 @@ const LOG_SUBTREE_BLOCKS: u32 = 7;
 pub struct Node {
     /// 0 for the leaves, the tree's depth for the root.
     pub layer: u32,
-    /// Less than the number of nodes in the layer.
+    /// The node's index, less than the number of nodes in the layer.
     pub index: usize,
 }
 
@@ -67,7 +67,7 @@ pub struct MerkleTree<H: Hash> {
 }
 
 impl<H: Hash> MerkleTree<H> {
-    /// The same memory as a tree of another hash, before any digest is computed.
+    /// Reinterprets the memory as a tree of another hash, before any digest is computed.
     pub(super) fn of_hash<G: Hash<Digest = H::Digest>>(self) -> MerkleTree<G> {
         MerkleTree { digests: self.digests, depth: self.depth, top: self.top }
     }
@@ -279,8 +279,8 @@ impl<H: Hash> MerkleTree<H> {
         chosen.to_vec(stream)
     }
 
-    /// As [`Self::gather`], but leaves the digests on the device, so that those of several trees can be copied back at
-    /// once. `chosen` has room for exactly these digests.
+    /// Gathers digests as [`Self::gather`] does, but leaves them on the device, so that those of several trees can
+    /// be copied back at once. `chosen` has room for exactly these digests.
     pub fn gather_into(&self, stream: &Stream, chosen: ViewMut<'_, H::Digest>, nodes: &[Node]) -> Result<()> {
         Self::gather_all_into(stream, chosen, &[(self, nodes)])
     }
@@ -327,8 +327,8 @@ impl<H: Hash> MerkleTree<H> {
         })
     }
 
-    /// For each leaf, the siblings on its path from the leaf up to, but not including, the cap: Plonky3's opening
-    /// proofs. Waits for the stream.
+    /// Opens leaves: the siblings on each leaf's path from the leaf up to, but not including, the cap, which are
+    /// Plonky3's opening proofs. Waits for the stream.
     pub fn open(&self, stream: &Stream, leaves: &[usize], cap_height: u32) -> Result<Vec<Vec<H::Digest>>> {
         self.check_leaves("MerkleTree::open", leaves)?;
         let levels = self.cap_layer(cap_height);
@@ -365,7 +365,8 @@ impl<H: Hash> MerkleTree<H> {
         self.compress_joining(on, from, to, false)
     }
 
-    /// As [`Self::compress`]. If it `joins`, the layer above `from` has the digests of the rows that join there.
+    /// Computes layers as [`Self::compress`] does. If it `joins`, the layer above `from` has the digests of the
+    /// rows that join there.
     fn compress_joining(&mut self, on: Hashing<'_, H>, from: u32, to: u32, mut joins: bool) -> Result<()> {
         let mut layer = from;
         while layer < to {

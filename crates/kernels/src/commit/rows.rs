@@ -84,7 +84,8 @@ pub fn hash_matrix_into<H: RowHash<F>, F: Field>(
     }
 }
 
-/// As [`hash`], into an existing buffer, for matrices already known to have the right number of rows.
+/// Hashes rows as [`hash`] does, into an existing buffer, for matrices already known to have the right number of
+/// rows.
 pub(crate) fn hash_into<'a, H: RowHash<F>, F: Field>(
     on: impl Into<Hashing<'a, H>>,
     digests: ViewMut<'_, H::Digest>,
@@ -249,7 +250,8 @@ pub(crate) fn packed_rows<F: Field>(
     Ok(matrix.rows() >> log_packed)
 }
 
-/// As [`hash_packed`], into an existing buffer, for a matrix that [`packed_rows`] has accepted.
+/// Hashes packed rows as [`hash_packed`] does, into an existing buffer, for a matrix that [`packed_rows`] has
+/// accepted.
 pub(crate) fn hash_packed_into<'a, H: RowHash<F>, F: Field>(
     on: impl Into<Hashing<'a, H>>,
     digests: ViewMut<'_, H::Digest>,
@@ -297,14 +299,14 @@ fn launch<'a, H: RowHash<F>, F: Field>(
     )
 }
 
-/// How the elements of a row are located: a row type of `rows.cu`.
+/// The location of a row's elements: a row type of `rows.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Row {
-    /// In one matrix.
+    /// The elements are those of a row of one matrix.
     Matrix,
-    /// In a list of columns of one length.
+    /// The elements are in a list of columns of one length.
     Joined,
-    /// In several adjacent rows of a matrix of this many columns.
+    /// The elements are those of several adjacent rows of a matrix of this many columns.
     Packed { columns: u32 },
 }
 

@@ -10,7 +10,7 @@ use crate::field::Field;
 /// Block `index` of the blocks of 2^`log_rows` rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
-    /// Its place among the blocks.
+    /// The block's place among the blocks.
     pub index: usize,
     /// The logarithm of its number of rows.
     pub log_rows: u32,

@@ -38,7 +38,8 @@ impl<T: Plain> Held for Matrix<T> {
     }
 }
 
-/// What `make` gives, or what it gave before for the same key, if the domain has few rows.
+/// Returns the value that `make` gives, or the one that it gave before for the same key if the domain has few
+/// rows.
 pub(crate) fn kept<K, V>(stream: &Stream, key: K, rows: usize, make: impl FnOnce() -> Result<V>) -> Result<Arc<V>>
 where
     K: Hash + Eq + Clone + Send + 'static,

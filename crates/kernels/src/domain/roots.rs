@@ -21,7 +21,7 @@ impl<F: Field> ReversedPowers<F> {
         Self::by(F::two_adic_generator)
     }
 
-    /// Their inverses.
+    /// The inverses of the roots that exist in the field.
     pub(crate) fn inverse() -> Self {
         Self::by(|bits| F::two_adic_generator(bits).pow((1 << bits) - 1))
     }

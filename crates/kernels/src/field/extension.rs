@@ -9,7 +9,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use super::{BabyBear, Extension, Field, Goldilocks, KoalaBear, Mersenne31, Ring, assign_operators};
 
-/// Everything in an extension except its product and inverse.
+/// Declares an extension with everything except its product and inverse.
 macro_rules! extension {
     ($(#[$doc:meta])* $name:ident, $base:ty, $degree:literal) => {
         $(#[$doc])*

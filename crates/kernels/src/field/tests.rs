@@ -106,7 +106,7 @@ fn check_extension<E: Extension>(
     }
 }
 
-/// The same, with upstream's extension `V` of `U` as the oracle.
+/// Checks an extension as [`check_extension`] does, with upstream's extension `V` of `U` as the oracle.
 fn check_plonky3_extension<E: Extension, U: PrimeField64, V: BasedVectorSpace<U> + p3_field::Field>() {
     let up = |a: &[u64]| V::from_basis_coefficients_fn(|i| U::from_u64(a[i]));
     let down = |v: V| v.as_basis_coefficients_slice().iter().map(|c: &U| c.as_canonical_u64()).collect::<Vec<_>>();

@@ -38,7 +38,7 @@ pub fn circle_to_line(
     fold_circle::<QM31>(NAME, stream, values, alpha, inverse_twiddles, initial)
 }
 
-/// As [`circle_to_line`], for 2n values over the base field.
+/// Folds as [`circle_to_line`] does, for 2n values over the base field.
 pub fn base_circle_to_line(
     stream: &Stream,
     values: View<'_, M31>,

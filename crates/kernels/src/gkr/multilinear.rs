@@ -25,9 +25,9 @@ use crate::vector::reduce;
 /// The values of a multilinear polynomial.
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
-    /// Over the base field: a column.
+    /// Values over the base field: a column.
     Base(View<'a, Mersenne31>),
-    /// Over the extension: a slab.
+    /// Values over the extension: a slab.
     Extension(View<'a, Mersenne31>),
 }
 
@@ -36,9 +36,9 @@ pub enum Values<'a> {
 pub enum Numerators<'a> {
     /// All are one (`LogUpSingles`).
     One,
-    /// Over the base field: a column (`LogUpMultiplicities`).
+    /// Numerators over the base field: a column (`LogUpMultiplicities`).
     Base(View<'a, Mersenne31>),
-    /// Over the extension: a slab (`LogUpGeneric`).
+    /// Numerators over the extension: a slab (`LogUpGeneric`).
     Extension(View<'a, Mersenne31>),
 }
 
@@ -174,7 +174,7 @@ fn halved(operation: &'static str, n: usize, times: u32) -> Result<usize> {
 }
 
 impl<'a> Numerators<'a> {
-    /// Their index in [`NUMERATORS`].
+    /// The index of this kind of numerators in [`NUMERATORS`].
     fn index(self) -> usize {
         match self {
             Self::One => 0,

@@ -8,7 +8,7 @@ use rigel_gpu::{Argument, ArgumentList, Error, Plain, Result, Stream, bytes_of};
 use super::Hash;
 use crate::code::Instances;
 
-/// Where to hash, and with what: a stream, or a stream and a hash with constants of its own.
+/// The stream on which to hash, and the hash itself if it has constants of its own.
 ///
 /// Operations that hash take `impl Into<Hashing<H>>`: a `&Stream` suffices for a hash without run-time constants,
 /// `(&stream, &hash)` gives the constants too.
@@ -32,7 +32,7 @@ impl<'a, H: Hash> Hashing<'a, H> {
         self.hash
     }
 
-    /// What the kernels that hash rows take.
+    /// The constants that the kernels that hash rows take.
     pub(crate) fn row_constants(&self) -> Result<Constants> {
         match (self.hash, H::ROW_CONSTANTS) {
             (Some(hash), _) => Ok(hash.row_constants()),
@@ -41,7 +41,7 @@ impl<'a, H: Hash> Hashing<'a, H> {
         }
     }
 
-    /// What the kernels that compress nodes take.
+    /// The constants that the kernels that compress nodes take.
     pub(crate) fn node_constants(&self) -> Result<Constants> {
         match (self.hash, H::NODE_CONSTANTS) {
             (Some(hash), _) => Ok(hash.node_constants()),
@@ -89,7 +89,7 @@ pub struct Constants {
 }
 
 impl Constants {
-    /// No constants.
+    /// An empty set of constants.
     pub const NONE: Self = Self { words: None, bytes: 0 };
 
     /// A struct whose fields are these values, one after the other.

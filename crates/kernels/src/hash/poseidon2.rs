@@ -17,11 +17,11 @@ pub const HALF_FULL_ROUNDS: usize = 4;
 /// The round constants of a Poseidon2 permutation, in the order of upstream's `Poseidon2::new`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoundConstants<F> {
-    /// Of the full rounds before the partial ones, one for each element of the state.
+    /// The constants of the full rounds before the partial ones, one for each element of the state.
     pub initial: Vec<Vec<F>>,
-    /// Of the full rounds after the partial ones.
+    /// The constants of the full rounds after the partial ones.
     pub terminal: Vec<Vec<F>>,
-    /// Of the partial rounds.
+    /// The constants of the partial rounds.
     pub partial: Vec<F>,
 }
 
@@ -34,7 +34,7 @@ pub struct RoundConstants<F> {
 pub unsafe trait Poseidon2Shape: Debug + Copy + Send + Sync + 'static {
     /// The field of the state's elements.
     type Field: Field;
-    /// As many elements as fill 32 bytes.
+    /// A digest: as many elements as fill 32 bytes.
     type Digest: Plain + Debug + Default + Eq;
     /// Elements of the state.
     const WIDTH: usize;
@@ -87,14 +87,15 @@ pub struct Poseidon2<R, N> {
 }
 
 impl<R: Poseidon2Shape, N: Poseidon2Shape<Field = R::Field>> Poseidon2<R, N> {
-    /// With these round constants. It is an error if their numbers are not those of the shapes.
+    /// The hash with these round constants. It is an error if their numbers are not those of the shapes.
     pub fn new(rows: &RoundConstants<R::Field>, nodes: &RoundConstants<R::Field>) -> Result<Self> {
         Ok(Self { rows: R::constants(rows)?, nodes: N::constants(nodes)?, shapes: PhantomData })
     }
 }
 
 impl<R: Poseidon2Shape> Poseidon2<R, R> {
-    /// With the constants of [`Poseidon2Shape::constants`] for both, or `None` if they are of another size.
+    /// The hash with the constants of [`Poseidon2Shape::constants`] for rows and nodes, or `None` if they are of
+    /// another size.
     pub fn permutation(constants: &Constants) -> Option<Self> {
         let numbers = 2 * HALF_FULL_ROUNDS * R::WIDTH + R::PARTIAL_ROUNDS;
         (constants.bytes() == numbers * size_of::<R::Field>()).then(|| Self {

@@ -1,4 +1,4 @@
-//! How values are laid out in device memory, and operations that only move them.
+//! The layout of values in device memory, and operations that only move them.
 //!
 //! A [`Matrix`](matrix::Matrix) owns columns, [`Columns`](columns::Columns) borrows them, and a [`slab`] is a column of
 //! extension elements, stored as adjacent columns of coefficients. Values are of any plain type of four or eight bytes,

@@ -57,7 +57,7 @@ pub fn bit_reverse<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Matr
     Ok(out)
 }
 
-/// As [`bit_reverse`], into an existing buffer. A matrix without columns needs no launch.
+/// Permutes as [`bit_reverse`] does, into an existing buffer. A matrix without columns needs no launch.
 pub fn bit_reverse_into<T: Plain>(stream: &Stream, mut out: ViewMut<'_, T>, from: &Matrix<T>) -> Result<()> {
     let (rows, columns) = (from.rows(), from.columns());
     let log_rows = log2_rows("permute::bit_reverse_into", rows)?;

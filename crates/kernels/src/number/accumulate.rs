@@ -11,7 +11,7 @@ use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 use super::matmul;
 use crate::code::{Instances, KernelFile, Operation};
 
-/// How two elements are joined.
+/// The operation that joins two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Join {
     /// `x + y`.

@@ -30,7 +30,7 @@ const NAME: &str = "matmul::multiply";
 const SMALL: usize = 32;
 const SHORT: usize = 64;
 
-/// With at most this many rows or columns, each is multiplied as a vector.
+/// The most rows or columns of a product each of which is multiplied as a vector.
 const FEW: usize = 4;
 
 /// A type of element.
@@ -104,11 +104,11 @@ pub struct Operand<'a> {
     pub memory: View<'a, u8>,
     /// The index of the element in the first row and column of the first matrix.
     pub offset: usize,
-    /// From one product's matrix to the next; 0 uses the same one for all.
+    /// The distance from one product's matrix to the next; 0 uses the same one for all.
     pub batch_stride: isize,
-    /// From a row to the next.
+    /// The distance from a row to the next.
     pub row_stride: isize,
-    /// From a column to the next.
+    /// The distance from a column to the next.
     pub column_stride: isize,
 }
 

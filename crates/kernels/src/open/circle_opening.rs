@@ -25,8 +25,8 @@ pub fn barycentric_weights(stream: &Stream, domain: Domain, p: [QM31; 2]) -> Res
     weights_of(stream, domain, domain, p)
 }
 
-/// Those of [`barycentric_weights`] of the canonic domain of 2^`log_size` points that belong to the points of `part`, a
-/// block of them in bit-reversed order that is a domain itself.
+/// The weights of [`barycentric_weights`] of the canonic domain of 2^`log_size` points that belong to the points
+/// of `part`, a block of them in bit-reversed order that is a domain itself.
 pub fn barycentric_weights_of(stream: &Stream, log_size: u32, part: Domain, p: [QM31; 2]) -> Result<Matrix<M31>> {
     if part.log_size() > log_size {
         let detail = format!("weights for 2^{} points of 2^{log_size}; they must be a part", part.log_size());

@@ -115,9 +115,9 @@ pub struct Claims<'a, E: Element> {
     pub claims: Vec<Claim<'a, E>>,
 }
 
-/// For each number of rows among the matrices, in descending order, the slab of the sums of the
-/// [`quotients`](super::opening::quotients) of all matrices with so many rows. `powers` is the slab of the powers of
-/// alpha starting at 0, at least one per column of the widest matrix.
+/// The slabs of quotients, one for each number of rows among the matrices, in descending order. A slab is the sum
+/// of the [`quotients`](super::opening::quotients) of all matrices with so many rows. `powers` is the slab of the
+/// powers of alpha starting at 0, at least one per column of the widest matrix.
 pub fn quotients<E: Element>(
     stream: &Stream,
     powers: View<'_, E::Base>,

@@ -41,8 +41,8 @@ pub fn inverse_denominators<E: Element>(
     Ok(all_inverse_denominators(stream, points, &[(z, points.len())])?.remove(0))
 }
 
-/// For each (z, n) of `slabs`, the slab of `1 / (z - points[i])` for the first n points, from 1 to all of them, and 0
-/// where z is a point. One launch for every 16 slabs.
+/// The slab of `1 / (z - points[i])` for each (z, n) of `slabs`: over the first n points, from 1 to all of them,
+/// and 0 where z is a point. One launch for every 16 slabs.
 pub fn all_inverse_denominators<E: Element>(
     stream: &Stream,
     points: View<'_, E::Base>,
@@ -74,9 +74,9 @@ pub fn barycentric_weights<E: Element>(
     block_weights(stream, points, inverses, z, Block::whole(log_h), 1 << log_h)
 }
 
-/// As [`barycentric_weights`], for a polynomial that is given on the h rows of `coset`, a block of a larger domain, and
-/// for the first `count` of the given points alone, which are any of that coset: the sums over parts of it add up to
-/// the value at z.
+/// The weights of [`barycentric_weights`] for a polynomial that is given on the h rows of `coset`, a block of a
+/// larger domain, and for the first `count` of the given points alone, which are any of that coset: the sums over
+/// parts of it add up to the value at z.
 pub fn block_weights<E: Element>(
     stream: &Stream,
     points: View<'_, E::Base>,
@@ -112,9 +112,9 @@ pub(super) fn weights_scale<E: Element>(z: E, coset: Block) -> E {
     (z.pow(h) - constant(shift)) * constant(unit)
 }
 
-/// For each slab of weights k and each column c, `sum_i weights_k[i] matrix[i][c]` over the first h rows, where each
-/// slab has h elements, at most the number of rows. The results are stored element by element, all columns of the first
-/// slab, then those of the next: coefficient d at `(k columns + c) D + d`.
+/// Evaluates columns: `sum_i weights_k[i] matrix[i][c]` over the first h rows, for each slab of weights k and each
+/// column c. Each slab has h elements, at most the number of rows. The results are stored element by element, all
+/// columns of the first slab, then those of the next: coefficient d at `(k columns + c) D + d`.
 ///
 /// The matrix is read once for every two slabs.
 pub fn evaluate<E: Element>(
@@ -143,7 +143,7 @@ pub fn evaluate<E: Element>(
     evaluate_slabs::<E>(stream, matrix, &weights.iter().map(|slab| slab.values().view()).collect::<Vec<_>>())
 }
 
-/// As [`evaluate`], with the slabs of weights as views, all of equal length.
+/// Evaluates as [`evaluate`] does, with the slabs of weights as views, all of equal length.
 pub fn evaluate_slabs<E: Element>(
     stream: &Stream,
     matrix: Columns<'_, E::Base>,
@@ -154,7 +154,7 @@ pub fn evaluate_slabs<E: Element>(
     Ok(out)
 }
 
-/// As [`evaluate_slabs`], into `out`, which has room for exactly these results.
+/// Evaluates as [`evaluate_slabs`] does, into `out`, which has room for exactly these results.
 pub fn evaluate_slabs_into<E: Element>(
     stream: &Stream,
     mut out: ViewMut<'_, E::Base>,
@@ -204,9 +204,9 @@ pub struct Claim<'a, E: Element> {
     pub inverses: &'a Matrix<E::Base>,
 }
 
-/// With `m(r) = sum_c alpha^c matrix[r][c]`, the slab whose element r is the sum of `scale (value - m(r)) inverses[r]`
-/// over the claims, for every row r. `powers` is the slab of the powers of alpha starting at 0, at least one per
-/// column.
+/// The slab whose element r is the sum of `scale (value - m(r)) inverses[r]` over the claims, for every row r,
+/// with `m(r) = sum_c alpha^c matrix[r][c]`. `powers` is the slab of the powers of alpha starting at 0, at least
+/// one per column.
 ///
 /// The matrix is read once for every two claims.
 pub fn quotients<E: Element>(

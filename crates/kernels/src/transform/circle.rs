@@ -61,7 +61,7 @@ pub fn interpolate(
     transform.run(stream, values, None)
 }
 
-/// As [`interpolate`], out of place; both views have the same shape.
+/// Interpolates as [`interpolate`] does, out of place; both views have the same shape.
 pub fn interpolate_into(
     stream: &Stream,
     to: ViewMut<'_, Mersenne31>,
@@ -152,7 +152,7 @@ impl<'a> Transform<'a> {
         Ok(Self { operation, inverse, columns, log_rows, log_domain, twiddles, cut: Cut::of(log_rows) })
     }
 
-    /// Without a `from` it works in place.
+    /// Runs the transform; without a `from` in place.
     fn run(
         &self,
         stream: &Stream,

@@ -143,7 +143,8 @@ pub fn evaluate_into<F: TwoAdic>(
     run(stream, transform, out, Some(coefficients.values()), &cosets)
 }
 
-/// As [`evaluate_into`], on the coset `shift H'` of the subgroup H' that Plonky3's root of unity generates.
+/// Evaluates as [`evaluate_into`] does, on the coset `shift H'` of the subgroup H' that Plonky3's root of unity
+/// generates.
 pub fn evaluate_coset_into<F: TwoAdic>(
     stream: &Stream,
     out: ViewMut<'_, F>,
@@ -159,8 +160,8 @@ pub fn evaluate_coset_into<F: TwoAdic>(
     run(stream, transform, out, Some(coefficients.values()), &cosets)
 }
 
-/// As [`evaluate_coset_into`], but the rows of `block` of every column are in `room` afterwards, column after column,
-/// and what `out` has in their place is undefined.
+/// Evaluates as [`evaluate_coset_into`] does, but the rows of `block` of every column are in `room` afterwards,
+/// column after column, and the values of `out` in their place are undefined.
 pub fn evaluate_coset_apart<F: TwoAdic>(
     stream: &Stream,
     mut out: ViewMut<'_, F>,
@@ -235,7 +236,8 @@ pub fn extend<'a, F: TwoAdic>(
     }
 }
 
-/// As [`extend`] in bit-reversed order, into an existing buffer of `rows << added_bits` values per column.
+/// Extends as [`extend`] does in bit-reversed order, into an existing buffer of `rows << added_bits` values per
+/// column.
 pub fn extend_into<'a, F: TwoAdic>(
     stream: &Stream,
     mut out: ViewMut<'_, F>,
@@ -343,7 +345,7 @@ fn on_cosets<F: TwoAdic>(log_rows: u32, added_bits: u32, generator: F) -> (Trans
     (transform, cosets)
 }
 
-/// As `on_cosets`, of the coset `shift H'`.
+/// The transform and shifts of `on_cosets`, for the coset `shift H'`.
 fn on_shifted_cosets<F: TwoAdic>(log_rows: u32, added_bits: u32, shift: F) -> (Transform<F>, Vec<F>) {
     let (transform, mut cosets) = on_cosets(log_rows, added_bits, generator());
     cosets.iter_mut().for_each(|coset| *coset *= shift);
@@ -449,7 +451,7 @@ impl<F: TwoAdic> Operation for Ntt<F> {
     }
 }
 
-/// What a transform on cosets with some shifts reads besides points.
+/// The constants of a transform on cosets with some shifts: everything that it reads besides points.
 struct Constants<F: Field> {
     /// The tables of each pass.
     passes: Vec<Tables<F>>,
@@ -523,7 +525,7 @@ fn run<F: TwoAdic>(
     launch_passes(stream, transform, to, None, from, shifts, None)
 }
 
-/// As `run`, with the first values of `room` as temporary memory.
+/// Transforms as `run` does, with the first values of `room` as temporary memory.
 fn run_through<F: TwoAdic>(
     stream: &Stream,
     transform: Transform<F>,

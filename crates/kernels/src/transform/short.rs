@@ -23,7 +23,7 @@ use crate::vector::powers;
 pub struct Extension<'a, F: Field> {
     /// The evaluations.
     pub evaluations: Columns<'a, F>,
-    /// Their order.
+    /// The order of the evaluations.
     pub order: Order,
     /// The shift of the coset on which the result has evaluations.
     pub shift: F,
@@ -80,7 +80,7 @@ pub fn kept_bytes<F: Field>(added_bits: u32) -> usize {
     if added_bits <= MOST_ADDED_BITS { size_of::<F>() << (MOST_LOG_ROWS + added_bits) } else { 0 }
 }
 
-/// As [`extend_all`], for short matrices, in one launch.
+/// Extends short matrices as [`extend_all`] does, in one launch.
 fn extend_short<F: TwoAdic + Element<Base = F>>(
     stream: &Stream,
     roots: &Matrix<F>,

@@ -77,8 +77,8 @@ pub fn extend<F: TwoAdic>(
     Ok(blocks)
 }
 
-/// Where parts of the columns begin and end, in sixteenths. Every launch reads tables as long as a column, so parts are
-/// large; but nothing is left to compute while the last one travels, so that is small.
+/// The bounds of the parts of the columns, in sixteenths. Every launch reads tables as long as a column, so parts
+/// are large; but nothing is left to compute while the last one travels, so that is small.
 const PARTS: [usize; 7] = [0, 4, 8, 12, 14, 15, 16];
 
 /// The part of `width` columns between two of [`PARTS`].
@@ -95,7 +95,8 @@ pub struct Spreading<F: TwoAdic> {
     log_rows: u32,
     /// The coefficients of all columns on each device, if it evaluates them.
     received: Vec<Buffer<F>>,
-    /// What is sent. Memory that is freed may be allocated again at once, and its next user would wait for the copies.
+    /// The buffers that are sent. Memory that is freed may be allocated again at once, and its next user would
+    /// wait for the copies.
     _sent: Vec<Buffer<F>>,
 }
 

@@ -162,7 +162,7 @@ impl<E: Element> Call<E> {
         }
     }
 
-    /// Without an x, `out` is its own first operand.
+    /// Launches the kernel. Without an x, `out` is its own first operand.
     fn launch(
         &self,
         stream: &Stream,

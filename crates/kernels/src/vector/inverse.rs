@@ -28,8 +28,9 @@ pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) 
     run::<E>(stream, matrix, None)
 }
 
-/// For each (z, n) of `slabs`, `1 / (z - points[i])` for i < n, and 0 where z is a point: slabs of n elements, one
-/// after the other, which fill `out`. It reads the points directly, so the differences are never stored.
+/// Writes `1 / (z - points[i])` for each (z, n) of `slabs` and i < n, and 0 where z is a point: slabs of n
+/// elements, one after the other, which fill `out`. It reads the points directly, so the differences are never
+/// stored.
 pub(crate) fn invert_differences<E: Element>(
     stream: &Stream,
     mut out: ViewMut<'_, E::Base>,
@@ -129,7 +130,7 @@ impl<E: Element> Operation for Inverse<E> {
     }
 }
 
-/// Without a `from`, `out` is inverted in place.
+/// Inverts `from`, or without it `out` in place.
 fn run<E: Element>(stream: &Stream, out: &mut Matrix<E::Base>, from: Option<&Matrix<E::Base>>) -> Result<()> {
     let (rows, columns) = (out.rows(), out.columns());
     // Over a base field all columns are treated as one.

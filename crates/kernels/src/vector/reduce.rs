@@ -89,7 +89,7 @@ pub(crate) fn dots_into<E: Element>(
 /// The layout of the results of all columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// As a slab: coefficient d of column c at `d columns + c`.
+    /// The results are a slab: coefficient d of column c at `d columns + c`.
     Slab,
     /// Element after element: at `c D + d`.
     Elements,
@@ -113,7 +113,7 @@ const fn warp_columns<E: Element>(slabs: usize) -> usize {
 }
 
 parameters! {
-    /// How a matrix is split.
+    /// The split of a matrix into parts.
     #[derive(Debug)]
     struct Cut = "Cut" => {
         rows: u64,
@@ -129,8 +129,8 @@ parameters! {
 }
 
 impl Cut {
-    /// Enough warps for every multiprocessor to hold 32, eight times over if parts stay long enough to make the work at
-    /// their end negligible. A warp takes `warp_columns` columns.
+    /// Cuts a matrix into enough parts for every multiprocessor to hold 32 warps, eight times over if parts stay
+    /// long enough to make the work at their end negligible. A warp takes `warp_columns` columns.
     fn new(rows: usize, columns: usize, warp_columns: usize, multiprocessors: usize) -> Self {
         let groups = columns.div_ceil(warp_columns);
         let full = multiprocessors * 32;

@@ -23,9 +23,9 @@ use crate::layout::slab::element_columns;
 /// Whether a prefix includes the element at its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// It includes the element.
+    /// The prefix includes the element.
     Inclusive,
-    /// It ends before the element.
+    /// The prefix ends before the element.
     Exclusive,
 }
 

@@ -33,7 +33,7 @@ pub(crate) trait Plonky3<F: Upstream>: RowHash<F> {
     /// Upstream's digest.
     type Theirs: Clone + Debug + PartialEq;
 
-    /// The same digest upstream.
+    /// Converts a digest to upstream's type.
     fn theirs(digest: Self::Digest) -> Self::Theirs;
 
     /// The hash of a row.

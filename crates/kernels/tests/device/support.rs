@@ -21,7 +21,7 @@ pub(crate) trait Upstream: Field {
     /// Plonky3's field.
     type P3: p3_field::PrimeField64;
 
-    /// The same element upstream.
+    /// Converts the element to upstream's type.
     fn upstream(self) -> Self::P3;
 }
 

@@ -97,7 +97,7 @@ fn prover(device: Device) -> Result<Prover<Config>> {
     Prover::new(device, config, &fri, cap_height)
 }
 
-/// So many columns, each the square of the one before it.
+/// An AIR of this many columns, each the square of the one before it.
 struct Squares(usize);
 
 impl<F> BaseAir<F> for Squares {

@@ -23,7 +23,7 @@ use crate::trace::Trace;
 
 /// A commitment of which each device has a block of rows.
 pub(crate) struct Shares<SC: DeviceConfig> {
-    /// For each matrix its blocks, one a device, or all of it on the first device.
+    /// The blocks of each matrix, one a device, or all of it on the first device.
     matrices: Vec<Vec<Extended<'static, SC>>>,
     /// The subtrees over the devices' blocks, or the whole tree on the first device if no matrix is in blocks.
     pub(super) trees: Vec<MerkleTree<SC::Hash>>,

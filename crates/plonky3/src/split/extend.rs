@@ -118,12 +118,12 @@ struct Coming<SC: DeviceConfig> {
     from: Origin<SC>,
 }
 
-/// From where columns come.
+/// The source of columns.
 enum Origin<SC: DeviceConfig> {
-    /// From the host. By device: memory for their rows, the work after which it may be written; and whether they are
-    /// on their way.
+    /// The host. By device: memory for their rows, the work after which it may be written; and whether they are on
+    /// their way.
     Host(Vec<(Buffer<Base<SC>>, Event)>, bool),
-    /// From devices that have them.
+    /// The devices that have them.
     Devices(Arriving<SC>),
 }
 

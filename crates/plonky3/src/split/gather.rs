@@ -39,7 +39,8 @@ pub(super) fn rows<SC: DeviceConfig>(
     })
 }
 
-/// For each forest the nodes that prove these leaves, as [`MerkleTree::open_pruned`]. Waits for the devices.
+/// The nodes of each forest that prove these leaves, as [`MerkleTree::open_pruned`] gives them. Waits for the
+/// devices.
 pub(super) fn paths<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     requests: &[(Forest<'_, SC>, Vec<usize>)],

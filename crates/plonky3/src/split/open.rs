@@ -29,7 +29,8 @@ struct Height<'a, SC: DeviceConfig> {
     log_rows: u32,
     /// The commitment and the index there of each matrix.
     places: Vec<(usize, usize)>,
-    /// By device: its blocks and the points at which they are opened. The first device alone, if it has all rows.
+    /// The blocks of each device and the points at which they are opened. The first device alone, if it has all
+    /// rows.
     by_device: Vec<(Vec<Claimed<'a, SC>>, Domain<SC>)>,
 }
 
@@ -54,8 +55,8 @@ impl<'a, SC: DeviceConfig> Height<'a, SC> {
         Ok(Self { log_rows, places, by_device })
     }
 
-    /// What device k evaluates: n of the rows determine a polynomial, whichever coset of n points they are, so each
-    /// coset's devices evaluate another share of the columns.
+    /// The columns and the coset of rows that device k evaluates: n of the rows determine a polynomial, whichever
+    /// coset of n points they are, so each coset's devices evaluate another share of the columns.
     fn share(&self, team: &Team<'_, SC>, k: usize) -> (Share, Block) {
         let (devices, log_blowup) = (self.by_device.len(), team.first().log_blowup());
         let cosets = devices.min(1 << log_blowup);

@@ -34,11 +34,11 @@ impl<SC: DeviceConfig> Constraints<SC> {
     }
 }
 
-/// What a device has of a table, if it has any.
+/// A device's share of a table, if it has any.
 #[derive(Clone, Copy)]
 struct Share {
     devices: usize,
-    /// Its extended rows.
+    /// The share's extended rows.
     rows: usize,
 }
 
@@ -135,7 +135,7 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
         if table.lookups.is_some() { rows / devices + 1 } else { 0 }
     }
 
-    /// What extending some columns of a table's height takes beside the result.
+    /// The bytes that extending some columns of a table's height takes beside the result.
     fn extending(&self, table: &TableSize, width: usize) -> usize {
         if width == 0 {
             return 0;
@@ -168,7 +168,7 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
         (0..parts.len()).map(at).max().unwrap_or(0)
     }
 
-    /// What evaluating a table's constraints takes.
+    /// The bytes that evaluating a table's constraints takes.
     fn evaluating(&self, table: &TableSize) -> usize {
         let share = Share::of(self.prover, table.log_rows);
         let size = 1usize << (table.log_rows + table.log_chunks);
@@ -180,7 +180,7 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
         values + reading + table.constraints * element::<SC>()
     }
 
-    /// What extending the quotient of a table takes beside the result.
+    /// The bytes that extending the quotient of a table takes beside the result.
     fn interpolating(&self, table: &TableSize) -> usize {
         let (rows, share) = (1usize << table.log_rows, Share::of(self.prover, table.log_rows));
         let columns = Ext::<SC>::DEGREE << table.log_chunks;

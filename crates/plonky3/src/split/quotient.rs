@@ -46,7 +46,7 @@ impl<SC: DeviceConfig> SplitTable<'_, SC> {
         (0..1 << (log_size - log_block)).map(|index| Block { index, log_rows: log_block }).collect()
     }
 
-    /// What constraints on device k read.
+    /// The matrices that constraints on device k read.
     fn read<'b>(&'b self, k: usize, next: [Option<&'b Matrix<Base<SC>>>; 3]) -> Read<'b, SC> {
         Read {
             main: self.main[k].whole(),
@@ -227,13 +227,13 @@ fn evaluate<SC: DeviceConfig>(
     Ok(sums.into_iter().map(|sums| sums.values).collect())
 }
 
-/// Of how many columns of a trace next rows are sent at a time: an eighth, so that they take little memory beside the
-/// blocks.
+/// The number of columns of a trace whose next rows are sent at a time: an eighth, so that they take little memory
+/// beside the blocks.
 pub(super) fn next_columns(width: usize) -> usize {
     (width / 8).max(32)
 }
 
-/// For each block, some columns of a matrix's next rows, on their way.
+/// Some columns of a matrix's next rows, of each block, on their way.
 struct NextRows<SC: DeviceConfig> {
     /// None, if constraints read none of them.
     by_block: Vec<Matrix<Base<SC>>>,

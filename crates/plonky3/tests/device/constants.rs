@@ -52,7 +52,7 @@ fn constants_are_read_from_the_configuration() {
     });
 }
 
-/// What upstream's `new_from_rng_128` draws.
+/// The constants that upstream's `new_from_rng_128` draws.
 fn drawn<const WIDTH: usize>(rng: &mut SmallRng) -> (ExternalLayerConstants<Goldilocks, WIDTH>, Vec<Goldilocks>)
 where
     StandardUniform: rand::distr::Distribution<[Goldilocks; WIDTH]>,

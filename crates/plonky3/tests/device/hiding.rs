@@ -17,7 +17,7 @@ use crate::small::{Small, numbers};
 use crate::support::{self, Filled};
 use crate::tables::{Squares, Table, chain, selected, shuffled, steps};
 
-/// So few queries that short traces can hide.
+/// FRI with so few queries that short traces can hide.
 const FRI: Fri = Fri {
     log_blowup: 1,
     log_final_poly_len: 0,
@@ -161,7 +161,7 @@ fn what_can_not_hide_is_refused() {
     });
 }
 
-/// With less memory than the extended trace takes, the same bytes in batches of columns.
+/// A proof in batches of columns, with less memory than the extended trace takes, has the same bytes.
 #[test]
 fn in_batches_of_columns() {
     on_each_device(|stream| {
@@ -183,7 +183,8 @@ fn in_batches_of_columns() {
     });
 }
 
-/// The same for a batch: lookups read the traces themselves, and trees have the hidden ones.
+/// A proof of several tables in batches of columns has the same bytes: lookups read the traces themselves, and
+/// trees have the hidden ones.
 #[test]
 fn lookups_in_batches_of_columns() {
     on_each_device(|stream| {

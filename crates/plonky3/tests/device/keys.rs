@@ -20,7 +20,7 @@ struct Counting {
     first: usize,
 }
 
-/// The same, with a lookup of it among the preprocessed values, both plus `offset`.
+/// A [`Counting`] with a lookup of its column among the preprocessed values, both plus `offset`.
 #[derive(Clone, Copy, Debug)]
 struct Looking {
     numbers: Counting,

@@ -1,4 +1,4 @@
-//! Where proofs are made, and what their reports say about it.
+//! Tests of where proofs are made, and of what their reports say about it.
 
 use p3_koala_bear::KoalaBear;
 use p3_matrix::Matrix as _;

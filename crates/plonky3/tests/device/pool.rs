@@ -84,7 +84,8 @@ fn proofs_are_those_of_one_device() {
     }
 }
 
-/// The other devices wait until device 1 is lost, so that they do not make all the proofs first.
+/// Proofs go on when a device is lost. The other devices wait until device 1 is lost, so that they do not make all
+/// the proofs first.
 #[test]
 fn a_device_is_lost_in_the_middle_of_fifty_proofs() {
     let launches = launches_of_a_prover();

@@ -377,7 +377,7 @@ fn configurations() {
     });
 }
 
-/// The same checks without a device.
+/// A prover without a device checks its configuration too.
 #[test]
 fn configurations_on_the_cpu() {
     let fri = Fri { log_blowup: 2, ..Fri::default() };

@@ -15,11 +15,11 @@ use crate::support::Filled;
 /// A table.
 #[derive(Clone, Debug)]
 pub(crate) enum Table<F> {
-    /// No lookups; public values.
+    /// Has public values and no lookups.
     Fibonacci,
-    /// No lookups; preprocessed columns whose next row is read.
+    /// Has preprocessed columns whose next row is read, and no lookups.
     Steps(Steps),
-    /// No lookups; any degree.
+    /// Has constraints of any degree, and no lookups.
     Power(Power),
     /// Provides the preprocessed `i, i^2` on the bus "squares", with the multiplicity in its one column.
     Squares { rows: usize },

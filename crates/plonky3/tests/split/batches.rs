@@ -69,8 +69,8 @@ fn another_field_and_hash() {
     }
 }
 
-/// Without lookups, with preprocessed columns of a short table alone, and with folds that tables join on all devices
-/// and on the first.
+/// Batches without lookups, with preprocessed columns of a short table alone, and with folds that tables join on
+/// all devices and on the first.
 #[test]
 fn few_tables_and_many_rows() {
     for devices in groups(4).unwrap() {

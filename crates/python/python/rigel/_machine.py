@@ -138,5 +138,5 @@ def _document(printed: str) -> dict[str, Any]:
 
 
 def _failure(machine: str, code: int, document: dict[str, Any], said: str) -> RuntimeError:
-    """Why the binary did not do its work: the error that it printed as JSON, or what it said otherwise."""
+    """The error of a binary that did not do its work: the one that it printed as JSON, or else its output."""
     return RuntimeError(f"rigel-{machine} ended with code {code}: {document.get('error') or said.strip()}")

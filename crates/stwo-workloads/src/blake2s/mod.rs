@@ -55,7 +55,7 @@ impl Blake2s {
         Ok(Self { log_compressions, seed, last: OnceLock::new() })
     }
 
-    /// The same chain, claiming to end in another hash state.
+    /// Claims that the chain ends in another hash state.
     pub fn ending_in(self, last: Hash) -> Self {
         Self { last: last.into(), ..self }
     }

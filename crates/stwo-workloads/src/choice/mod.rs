@@ -105,7 +105,7 @@ impl Fri {
     }
 }
 
-/// How proofs are made; the proofs do not depend on it.
+/// The options of a proof on which its bytes do not depend.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Making {
     /// Keep the columns' coefficients in addition to their extended values. They are kept anyway of a thousand columns

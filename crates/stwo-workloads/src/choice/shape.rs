@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(Sizes::of(&*fibonacci).extended_bytes(&[], 1), (100 + 8) * 128 * 4);
     }
 
-    /// What is said of a statement before it is made.
+    /// The sizes that are known of a statement before it is made are those of the statement.
     #[test]
     fn sizes_are_known_from_the_name() {
         for workload in Workload::ALL {

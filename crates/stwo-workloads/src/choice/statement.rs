@@ -44,13 +44,13 @@ pub(super) struct Stwo<MC> {
 struct OnDevices {
     devices: Vec<Device>,
     statement: Box<dyn Provable<CudaBackend>>,
-    /// Or the reason why there are none.
+    /// The twiddles, or the reason why there are none.
     twiddles: rigel_gpu::Result<TwiddleTree<CudaBackend>>,
     /// The memory that a proof on one device takes. Over several, none is planned.
     size: Option<ProofSize>,
 }
 
-/// Where the columns are when a proof on the device starts.
+/// The memory that holds the columns when a proof on the device starts.
 #[derive(Clone, Copy)]
 enum From {
     Host,
@@ -192,7 +192,7 @@ fn words_of<S: crate::Statement + ?Sized>(statement: &S) -> Vec<Vec<u64>> {
     vec![statement.publics().into_iter().map(u64::from).collect()]
 }
 
-/// Where the lookup columns come from.
+/// The source of the lookup columns.
 fn source(interaction: Option<&Interaction>) -> InteractionSource<'_> {
     interaction.map_or(InteractionSource::Generate, InteractionSource::Reuse)
 }

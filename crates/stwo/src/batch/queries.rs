@@ -46,7 +46,7 @@ struct Prefetched {
     elements: Vec<Mersenne31>,
     /// The indices of the nodes of all layers of all batches, sorted for each layer.
     nodes: Vec<u32>,
-    /// Their digests, as they come from the device.
+    /// The digests of the nodes, as they come from the device.
     digests: Vec<Digest>,
 }
 
@@ -55,7 +55,7 @@ struct Fetched {
     /// The batch's id.
     batch: u64,
     columns: Vec<FetchedColumn>,
-    /// Where the nodes of each layer are among all nodes.
+    /// The range of each layer's nodes among all nodes.
     layers: Vec<Range<u32>>,
 }
 
@@ -139,7 +139,7 @@ fn beside(sorted: &[u32], last: usize, index: usize) -> Option<usize> {
 struct Queries {
     draw: Box<dyn FnMut() -> Vec<u32>>,
     words: Vec<u32>,
-    /// How many of them have been prefetched.
+    /// The number of words whose values have been prefetched.
     fetched: usize,
 }
 
@@ -221,8 +221,8 @@ pub(crate) fn set_queries(draw: impl FnMut() -> Vec<u32> + 'static) {
     PROOF.with_borrow_mut(|proof| proof.queries = Some(queries));
 }
 
-/// If `leads(log_domain, word)` holds for the word of a query, prefetches the values of all queries up to it,
-/// unless that was done before. Returns whether it did.
+/// Prefetches the values of all queries up to the first whose word `leads(log_domain, word)` holds for, unless
+/// that was done before. Returns whether it did; without such a query it does nothing.
 pub(super) fn fetch_if_queried(batch: &Arc<Batch>, leads: impl Fn(u32, u32) -> bool) -> bool {
     PROOF.with_borrow_mut(|proof| {
         let (Some(log_domain), Some(queries)) = (proof.log_domain, &mut proof.queries) else { return false };
@@ -359,12 +359,13 @@ fn reader<'a, 'b>(readers: &'b mut Vec<Reader<'a>>, device: &Device) -> &'b mut 
     &mut readers[number]
 }
 
-/// What is read on a device.
+/// The elements and nodes to read on a device.
 struct Reader<'a> {
     stream: Stream,
     elements: Vec<Elements<'a>>,
     nodes: Picks<'a>,
-    /// For the nodes of each layer or block of one: the first one's place among all nodes, and their number.
+    /// The targets of the nodes of each layer or block of one: the first one's place among all nodes, and their
+    /// number.
     node_targets: Vec<(usize, usize)>,
 }
 
@@ -374,7 +375,7 @@ struct Elements<'a> {
     block: usize,
     columns: Vec<usize>,
     rows: Vec<u32>,
-    /// Where the elements of each column go.
+    /// The target of each column's elements.
     to: Vec<usize>,
 }
 

@@ -36,15 +36,15 @@ const LEAST_COLUMNS: usize = 4;
 /// The largest number of points and lengths for which values are cached if no proof ends in between.
 const MOST_POINTS: usize = 4096;
 
-/// Held while columns from host memory are on the device to be evaluated.
+/// The lock that is held while columns from host memory are on the device to be evaluated.
 static BRINGING: Lock<()> = Lock::new(());
 
-/// What the elements of a column are. Either way, its value at a point is a weighted sum of them.
+/// The meaning of a column's elements. Either way, its value at a point is a weighted sum of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// The coefficients of a polynomial.
     Coefficients,
-    /// Its values on the canonic domain of the column's length.
+    /// The values of a polynomial on the canonic domain of the column's length.
     Values,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// The same opening for columns of half the length.
+    /// The corresponding opening for columns of half the length.
     fn halved(self) -> Self {
         Self { log_size: self.log_size - 1, point: self.point.double(), ..self }
     }
@@ -117,7 +117,7 @@ impl Opening {
 #[derive(Default)]
 pub(super) struct Samples {
     known: Lock<HashMap<Opening, Arc<Values>>>,
-    /// Held for writing while columns are evaluated.
+    /// The lock that is held for writing while columns are evaluated.
     evaluating: RwLock<()>,
     lengths: OnceLock<Lengths>,
 }
@@ -126,7 +126,7 @@ pub(super) struct Samples {
 struct Lengths {
     /// The number of columns of each length.
     counts: BTreeMap<usize, usize>,
-    /// For each column, its number among those of its length.
+    /// The number of each column among those of its length.
     ranks: Vec<usize>,
 }
 
@@ -237,7 +237,7 @@ impl Batch {
         })
     }
 
-    /// This opening and those of shorter columns, and the values of each that are known so far.
+    /// The values that are known so far of this opening and of those of shorter columns.
     fn openings(&self, at: Opening) -> Vec<(Opening, Arc<Values>)> {
         let counts = &self.lengths().counts;
         let count = |opening: Opening| Some((opening, *counts.get(&(1 << opening.log_size))?));
@@ -366,7 +366,7 @@ impl Batch {
 struct Sums {
     stream: Stream,
     values: Buffer<Mersenne31>,
-    /// Whose sums they are, by their indices.
+    /// The indices of the columns whose sums they are.
     indices: Vec<usize>,
 }
 

@@ -26,7 +26,8 @@ use crate::recorder::Source;
 use crate::report::phase;
 use crate::twiddles::over_devices;
 
-/// How many columns of neighbours are made at once: their copies from other devices take memory beside them.
+/// The number of columns of neighbours that are made at once: their copies from other devices take memory beside
+/// them.
 const NEIGHBOURS_AT_ONCE: usize = 16;
 
 /// A component whose columns are in blocks on several devices.
@@ -135,8 +136,8 @@ fn device_of(inputs: &[TreeInput<'_>]) -> Result<Device> {
     device.ok_or_else(|| Error::shape("CudaBackend", "a component without columns has no rows"))
 }
 
-/// For each device that has rows of the evaluation domain, the trees' columns there. The domain is the first `rows`
-/// rows of the columns: those of the first blocks, or a part of the first one.
+/// The trees' columns on each device that has rows of the evaluation domain. The domain is the first `rows` rows
+/// of the columns: those of the first blocks, or a part of the first one.
 fn block_inputs<'a>(
     trees: &'a [Vec<Cow<'_, BaseColumn>>],
     all_fixed: &[&'a BaseColumn],
@@ -159,8 +160,8 @@ fn block_inputs<'a>(
     Ok((0..blocks).map(of_device).collect())
 }
 
-/// For each block of an evaluation domain of 2^`log_rows` points, the neighbours of its rows that constraints read: in
-/// steps of a trace of 2^`log_trace` rows. None if they read none.
+/// The neighbours that constraints read of the rows of each block of an evaluation domain of 2^`log_rows` points:
+/// in steps of a trace of 2^`log_trace` rows. None if they read none.
 ///
 /// The natural index of a point on the half coset is `high K + low` with low = bitrev(k) in block k of K. A row at an
 /// offset is a number of points further there, or for odd rows, which are mirror images, as many points back. So the

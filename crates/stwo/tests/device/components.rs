@@ -32,7 +32,7 @@ struct Mixed {
     number: u32,
     offset: isize,
     lookups: bool,
-    /// How many further columns have to be the same in all rows.
+    /// The number of further columns that have to be the same in all rows.
     constant_columns: usize,
 }
 
@@ -130,7 +130,7 @@ where
 /// Makes a polynomial within the scope of some devices.
 type Scope<'a, B> = &'a dyn Fn(&dyn Fn() -> Poly<B>) -> Poly<B>;
 
-/// As [`composition`], with each preprocessed column made within a scope.
+/// The result of [`composition`], with each preprocessed column made within a scope.
 fn composition_in<B: Backend>(
     components: &[Component],
     log_blowup: u32,
@@ -229,7 +229,7 @@ fn columns_of_several_scopes() {
     });
 }
 
-/// More neighbours than are made at once.
+/// A component that reads more neighbours than are made at once.
 #[test]
 fn many_neighbours_over_several_devices() {
     let make = || components(vec![Mixed { constant_columns: 18, ..Mixed::new(6, 1, false) }]);

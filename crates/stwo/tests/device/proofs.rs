@@ -37,7 +37,7 @@ where
     bytes
 }
 
-/// Both backends make the same proof, and the verifier accepts it.
+/// Checks that both backends make the same proof, and that the verifier accepts it.
 fn check<MC: MerkleChannel<H: Serialize>>(workload: Workload, log_size: u32, config: PcsConfig, store: bool)
 where
     SimdBackend: BackendForChannel<MC>,
@@ -76,7 +76,7 @@ fn wide_fibonacci() {
     check_sizes(Workload::WideFibonacci, 4..=12);
 }
 
-/// On the emulated device the columns travel in parts.
+/// A proof whose columns travel in parts, on the emulated device.
 #[test]
 fn wide_fibonacci_in_parts() {
     on_devices(|_| check::<Blake2sMerkleChannel>(Workload::WideFibonacci, 14, benchmark_config(), false));

@@ -71,7 +71,7 @@ fn proofs_over_devices() {
     }
 }
 
-/// When all devices are lost, the policy decides.
+/// A queue whose devices are all lost falls back to the CPU only if the policy says so.
 #[test]
 fn without_a_device_left() {
     let queue = Queue::over(&devices(&[0, 1])).unwrap();

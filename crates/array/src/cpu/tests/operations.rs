@@ -13,7 +13,7 @@ use crate::cpu::operation::{binary_loop, random, select_loop, unary_loop};
 
 const COUNT: usize = 3000;
 
-/// Equal, or both NaN.
+/// Equality in which NaN equals NaN.
 trait Same: PartialEq + std::fmt::Debug {
     fn same(&self, other: &Self) -> bool {
         self == other

@@ -133,7 +133,7 @@ fn reductions_of_nothing() {
     assert_eq!(run::<Goldilocks>(Reduction::Sum, &[], &[0, 5], &[5, 1], 1), []);
 }
 
-/// The same bits for any number of threads.
+/// Reductions give the same bits with any number of threads.
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let values: Vec<f32> = u32::many(&mut rng(6), 1_000_000).iter().map(|&x| x as f32 * 1.1).collect();

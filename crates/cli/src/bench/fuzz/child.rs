@@ -42,7 +42,7 @@ impl Originals {
     }
 }
 
-/// Where the last panic was.
+/// The position of the last panic in the source.
 static PANICKED: Mutex<String> = Mutex::new(String::new());
 /// Whether panics are printed.
 static LOUD: AtomicBool = AtomicBool::new(false);
@@ -68,7 +68,7 @@ fn watch_panics() {
     }));
 }
 
-/// Where a child describes what it has found.
+/// The file in which a child describes what it has found.
 pub fn findings(folder: &Path, index: u64) -> PathBuf {
     folder.join(format!("{index}.findings"))
 }

@@ -23,7 +23,7 @@ use crate::Failure;
 use crate::terminal::{Align, Columns, Paint, Progress};
 use state::{Counts, KINDS, OUTCOMES, Outcome, State};
 
-/// How often the children are looked at.
+/// The interval at which the children are checked.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// The least time that a child has to start.
@@ -31,7 +31,7 @@ const STARTING: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// How many inputs
+    /// The number of inputs
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     count: u64,
     /// The seed of what is changed
@@ -88,12 +88,12 @@ struct Report {
     memory_limit: usize,
     seconds: f64,
     per_second: f64,
-    /// By kind of input and outcome.
+    /// The number of inputs by kind and outcome.
     inputs: serde_json::Value,
     accepted: u64,
     panicked: u64,
     killed: u64,
-    /// What was found, at most [`MOST_FINDINGS`].
+    /// The findings, at most [`MOST_FINDINGS`].
     findings: Vec<String>,
 }
 
@@ -201,7 +201,7 @@ struct Worker {
     index: u64,
     process: Option<Child>,
     state: State,
-    /// When the child went on to another input.
+    /// The time at which the child went on to another input.
     moved: Instant,
     ended: Vec<String>,
 }
@@ -282,14 +282,14 @@ impl Worker {
         self.begin(arguments)
     }
 
-    /// What was found, in words.
+    /// The descriptions of what was found.
     fn findings(&self) -> Vec<String> {
         let said = std::fs::read_to_string(child::findings(&self.folder, self.index)).unwrap_or_default();
         said.lines().map(str::to_owned).chain(self.ended.iter().cloned()).collect()
     }
 }
 
-/// No child outlives an error of its parent.
+/// Ends the child, so that none outlives an error of its parent.
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
@@ -300,7 +300,7 @@ impl Drop for Worker {
     }
 }
 
-/// How a process has ended.
+/// Describes how a process has ended.
 fn ending(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("was ended by signal {signal}"),

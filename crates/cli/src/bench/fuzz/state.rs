@@ -1,4 +1,4 @@
-//! Where a child is and what it has counted, in a file that its parent reads.
+//! The position and the counts of a child, in a file that its parent reads.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-/// What an input is made of.
+/// The kind of data that an input is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     ProofFiles,
@@ -36,7 +36,7 @@ impl Kind {
     }
 }
 
-/// What became of an input.
+/// The outcome of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Rejected before its contents were looked at: by a checksum, a length or a header.
@@ -47,15 +47,15 @@ pub enum Outcome {
     Memory,
     /// Upstream's verifier panicked, which rejects the proof.
     UpstreamPanicked,
-    /// What it says is what one of the originals says.
+    /// Accepted, with the contents of one of the originals.
     Same,
-    /// Its contents are changed, and its checksum was made again: a message as good as any other.
+    /// Accepted with changed contents and a checksum that was made again: a message as good as any other.
     Valid,
-    /// Something else than an original was accepted.
+    /// Accepted though it is no original.
     Accepted,
     /// Rigel's own code panicked.
     Panicked,
-    /// It ended the process, or took too long.
+    /// The input ended the process, or took too long.
     Killed,
 }
 
@@ -91,7 +91,7 @@ impl Outcome {
     }
 }
 
-/// How many inputs of each kind had each outcome.
+/// The number of inputs of each kind with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([[u64; OUTCOMES.len()]; KINDS.len()]);
 

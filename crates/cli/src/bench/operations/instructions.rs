@@ -68,8 +68,8 @@ pub fn transform<F: Counted>(points: f64, log_rows: u32) -> Instructions {
     F::butterfly() * (points / 2.0 * f64::from(log_rows))
 }
 
-/// The same on the circle. A butterfly is a product by a prepared twiddle (one multiplication, a shifted sum, a
-/// minimum), a sum and a difference, one of which is reduced.
+/// A transform of `points` points on the circle. A butterfly is a product by a prepared twiddle (one
+/// multiplication, a shifted sum, a minimum), a sum and a difference, one of which is reduced.
 pub fn circle_transform(points: f64, log_rows: u32) -> Instructions {
     count(3, 1, 2) * (points / 2.0 * f64::from(log_rows))
 }

@@ -6,7 +6,7 @@ use super::ceilings::Ceilings;
 use super::measure::Row;
 use crate::bench::device::DeviceDescription;
 
-/// Incremented when a field changes its meaning or is removed.
+/// The version of the format, incremented when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]

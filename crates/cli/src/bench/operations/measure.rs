@@ -70,13 +70,13 @@ impl Cost {
 /// The target for a measurement.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar {
-    /// At most this many times the time that the memory traffic alone takes.
+    /// A time of at most this many times that of the memory traffic alone.
     TimesMemory(f64),
-    /// At least this share of the device's copy bandwidth.
+    /// A bandwidth of at least this share of the device's copy bandwidth.
     ShareOfCopy(f64),
-    /// At least this rate, in the row's unit.
+    /// A rate of at least this, in the row's unit.
     AtLeast(f64),
-    /// At most this rate, in the row's unit.
+    /// A rate of at most this, in the row's unit.
     AtMost(f64),
 }
 
@@ -99,7 +99,7 @@ impl Figures {
     }
 }
 
-/// How a case is measured.
+/// The function that measures a case.
 type Run = dyn FnOnce(&Bench) -> Result<Figures>;
 
 /// A measurement that can be selected.
@@ -134,7 +134,8 @@ pub struct Row {
     pub milliseconds: Option<f64>,
     /// The minimum time that the device's measured ceilings allow.
     pub floor_milliseconds: Option<f64>,
-    /// Which ceiling determines the floor: `memory`, `logic`, `multiply` or, for both units together, `integer`.
+    /// The ceiling that determines the floor: `memory`, `logic`, `multiply` or, for both units together,
+    /// `integer`.
     pub bound: Option<&'static str>,
     /// Time divided by floor.
     pub ratio: Option<f64>,

@@ -7,17 +7,17 @@ use rigel_workloads::Statement;
 /// The bars of a case on an H200 with 16 CPU cores; `None` where a figure has no bar.
 #[derive(Clone, Copy, Default)]
 pub struct Bars {
-    /// At most this many milliseconds from a trace on the host.
+    /// The most milliseconds from a trace on the host.
     pub host_ms: Option<f64>,
-    /// At least this many times as fast as upstream, from a trace on the host.
+    /// The least speedup over upstream, from a trace on the host.
     pub host_ratio: Option<f64>,
-    /// At most this many milliseconds from a trace on the device.
+    /// The most milliseconds from a trace on the device.
     pub resident_ms: Option<f64>,
-    /// At least this many times as fast as upstream, from a trace on the device.
+    /// The least speedup over upstream, from a trace on the device.
     pub resident_ratio: Option<f64>,
-    /// At least this many times as fast as upstream in evaluating the constraints.
+    /// The least speedup over upstream in evaluating the constraints.
     pub constraints_ratio: Option<f64>,
-    /// At most this many times the proof's bytes are copied back.
+    /// The most bytes that are copied back, as a multiple of the proof's.
     pub down_over_proof: Option<f64>,
 }
 
@@ -28,7 +28,7 @@ pub const PEAK_OVER_EXTENDED: f64 = 2.5;
 #[derive(Clone, Copy)]
 pub struct Case {
     pub choice: Choice,
-    /// How Stwo's proofs are made.
+    /// The options of Stwo's proofs.
     pub making: Making,
     pub bars: Bars,
     /// Whether the AIR is small enough for the host's compiler to compile its kernels quickly.

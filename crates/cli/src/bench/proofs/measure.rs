@@ -13,7 +13,7 @@ use crate::choice::{Choice, Prover};
 use crate::terminal::Progress;
 use rigel_workloads::{Fri, Made, Statement, TableShape, timed};
 
-/// How cases are measured.
+/// The settings by which cases are measured.
 pub struct Bench<'a> {
     pub device: &'a Device,
     /// The number of proofs per median.
@@ -22,7 +22,7 @@ pub struct Bench<'a> {
     pub cpu_runs: usize,
     /// The number of proofs in a row, if any.
     pub stream: usize,
-    /// How upstream's spans map to our phases.
+    /// The mapping of upstream's spans to our phases.
     pub dialect: Dialect,
     /// Whether bars apply.
     pub judges: bool,
@@ -39,7 +39,7 @@ const ALL_BYTES: &str = "all bytes";
 /// work, so that all bytes are compared without one, and what does not depend on it with one.
 const ALL_BYTES_WITHOUT_WORK: &str = "all bytes with 0 bits of work";
 
-/// Up to this many cells, Plonky3's proof is made again on one thread, where its proof of work finds the smallest
+/// The most cells of a Plonky3 proof that is made again on one thread, where its proof of work finds the smallest
 /// witness as the device does, and all bytes are compared.
 const COMPARED_CELLS: usize = 1 << 20;
 

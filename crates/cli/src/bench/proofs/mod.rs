@@ -28,7 +28,7 @@ struct Suite<'a> {
     /// The title of its page.
     title: &'static str,
     cases: &'a dyn Fn(Size) -> Vec<Case>,
-    /// How upstream's spans map to our phases.
+    /// The mapping of upstream's spans to our phases.
     dialect: Dialect,
     /// The number of timed upstream proofs.
     cpu_runs: usize,

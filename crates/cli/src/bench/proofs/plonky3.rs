@@ -34,7 +34,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
 /// Plonky3's spans.
 pub const DIALECT: Dialect = Dialect { target: "p3_", phase };
 
-/// At most this many times the proof's bytes are copied back.
+/// The most bytes that are copied back, as a multiple of the proof's.
 const DOWN_OVER_PROOF: f64 = 4.0;
 
 /// All cases, at full size or at sizes that take seconds on any machine.

@@ -8,7 +8,7 @@ use crate::bench::device::DeviceDescription;
 use crate::choice::Choice;
 use rigel_workloads::TableShape;
 
-/// Incremented when a field changes its meaning or is removed.
+/// The version of the format, incremented when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -65,16 +65,16 @@ pub struct Figures {
     pub first_milliseconds: f64,
     /// Kernel modules that were not in the cache.
     pub kernels_compiled: u64,
-    /// From the trace on the host; judged by the median.
+    /// The times from the trace on the host; judged by the median.
     pub host: Times,
-    /// From the trace on the device; judged by the median.
+    /// The times from the trace on the device; judged by the median.
     pub resident: Times,
     /// Upstream on the CPU; judged by the best.
     pub upstream: Option<Times>,
     pub proof_bytes: usize,
     /// The bytes of all columns that were extended and committed to.
     pub extended_bytes: usize,
-    /// Which parts were compared with upstream.
+    /// The parts that were compared with upstream.
     pub check: &'static str,
     /// Whether all bytes were compared and are equal.
     pub equal_bytes: bool,

@@ -38,7 +38,7 @@ pub fn sums(segments: &[Segment]) -> Phases {
     sums
 }
 
-/// How to read the spans of one upstream prover.
+/// The rules by which the spans of one upstream prover are read.
 #[derive(Clone, Copy)]
 pub struct Dialect {
     /// The prefix of the targets of its spans.
@@ -54,7 +54,7 @@ struct Collector {
 
 struct State {
     began: Instant,
-    /// When the innermost span last changed, in milliseconds.
+    /// The time of the last change of the innermost span, in milliseconds.
     changed: f64,
     names: Vec<&'static str>,
     open: Vec<&'static str>,

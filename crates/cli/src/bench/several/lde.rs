@@ -12,7 +12,7 @@ use super::{Bench, Model, Row};
 use crate::Failure;
 use crate::bench::Size;
 
-/// More columns than any size has.
+/// An upper bound of the number of columns at any size.
 const MOST_COLUMNS: usize = 64;
 
 fn shape(size: Size) -> (u32, usize) {
@@ -114,7 +114,7 @@ impl Spread {
         Ok(spread::extend(&self.streams, &self.lanes, &shares, 1, Order::Natural)?)
     }
 
-    /// As a phase of this name, for a rehearsal.
+    /// Runs as a phase with a name, for a rehearsal.
     fn recorded(&self) -> Result<Vec<Matrix<KoalaBear>>, Failure> {
         let first = &self.streams[0];
         Recorder::new(first).phase("extend", first, || self.run())

@@ -17,18 +17,18 @@ use crate::bench::Size;
 /// Proofs at a time on one device that are tried.
 const THREADS: [usize; 3] = [1, 2, 4];
 
-/// What was measured, and the model.
+/// The measurements, and the model.
 #[derive(Serialize)]
 pub struct Many {
     pub case: String,
-    /// By proofs at a time: proofs a second, and seconds of a core for one.
+    /// The proofs a second, and the seconds of a core for one, by proofs at a time.
     pub rates: Vec<(usize, f64, f64)>,
     /// The host's cores.
     pub cores: usize,
     pub on: Vec<On>,
 }
 
-/// So many devices.
+/// The rates on several devices.
 #[derive(Serialize)]
 pub struct On {
     pub devices: usize,

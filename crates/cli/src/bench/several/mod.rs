@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Only cases whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// What is proven by several devices together [default: keccak, or fibonacci for small sizes]
+    /// The workload that several devices prove together [default: keccak, or fibonacci for small sizes]
     #[arg(long, value_name = "NAME")]
     workload: Option<Workload>,
     /// Rows of the proof, as a power of two [default: 20, or 8 for small sizes]
@@ -57,7 +57,7 @@ pub struct Arguments {
 /// The links that a model is computed for.
 const LINKS: [Interconnect; 3] = [Interconnect::NVLINK_4, Interconnect::PCIE_5, Interconnect::PCIE_4];
 
-/// How it is measured.
+/// The settings of a measurement.
 struct Bench<'a> {
     size: Size,
     model: bool,
@@ -84,25 +84,25 @@ struct Report {
 struct Row {
     case: String,
     devices: usize,
-    /// On one device.
+    /// The time on one device.
     one_ms: f64,
-    /// On as many openings of one GPU, or on as many emulated devices.
+    /// The time on as many openings of one GPU, or on as many emulated devices.
     opened_ms: Option<f64>,
-    /// On as many GPUs.
+    /// The time on as many GPUs.
     measured_ms: Option<f64>,
     /// The largest device's peak memory over that of one device that does all.
     memory_over_one: Option<f64>,
     model: Option<Model>,
 }
 
-/// What each device does alone, and what that means for as many GPUs.
+/// The times of each device's work alone, and the times on as many GPUs that follow from them.
 #[derive(Serialize)]
 struct Model {
     bytes_sent: u64,
     copies: usize,
-    /// By phase: on one device, and each device's work alone.
+    /// The time of each phase on one device, and of each device's work alone.
     phases: Vec<(&'static str, Option<f64>, Vec<f64>)>,
-    /// By phase: what the host does while no device has work.
+    /// The time of each phase in which the host computes and no device has work.
     host: Vec<(&'static str, f64)>,
     on: Vec<(Interconnect, Modelled)>,
 }
@@ -212,7 +212,7 @@ impl Bench<'_> {
         Ok(Selectors::from_str(&names)?.open()?)
     }
 
-    /// As many GPUs, if so many were named.
+    /// The first `count` GPUs, if so many were named.
     fn gpus(&self, count: usize) -> Option<&[Device]> {
         let ordinals: BTreeSet<u32> =
             self.devices.iter().map(|device| device.properties().ordinal).take(count).collect();

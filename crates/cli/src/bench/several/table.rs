@@ -61,7 +61,7 @@ fn times(rows: &[Row], on_gpu: bool) -> String {
     out
 }
 
-/// Where the time goes on one device, on each of several alone, and by the model.
+/// The table of the phases' times on one device, on each of several alone, and by the model.
 fn phases(row: &Row, model: &Model) -> String {
     let mut columns = Columns::new(&[Left, Right, Right, Right, Right, Right, Right]);
     let heads = ["phase", "one ms", "longest alone ms", "shortest alone ms"].map(String::from);

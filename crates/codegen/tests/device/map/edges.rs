@@ -1,4 +1,4 @@
-//! What C99 and NumPy say at the edges: on both sides of branch cuts, and where a part overflows or vanishes.
+//! The values of C99 and NumPy at the edges: on both sides of branch cuts, and where a part overflows or vanishes.
 //! Made with Python's `cmath`: `f"{function(complex(re, im))!r}"`.
 
 use rigel_codegen::map::Unary;

@@ -37,7 +37,7 @@ fn copy(of: Type) -> Expression {
     expression
 }
 
-/// What the three expressions are at a place.
+/// The value of the three expressions at a place.
 fn expected(expression: &Expression, of: Type, elements: &[Value], scalars: &[Value], place: usize) -> Value {
     let Some(&b) = elements.get(1) else { return elements[0] };
     let sum = elements[0].binary(Binary::Add, b);

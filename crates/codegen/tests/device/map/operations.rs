@@ -10,7 +10,7 @@ use super::edges::TABLE;
 use super::run::{Array, evaluated, scalar};
 use super::value::Value;
 
-/// What is tested of a type `of`: values that are of this type, or booleans, which are converted to it.
+/// A test of a type `of`: on values that are of this type, or on booleans, which are converted to it.
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Unary(Unary),

@@ -23,7 +23,7 @@ impl Array {
         Self { values, offset: 0, strides: row_major(shape) }
     }
 
-    /// Where the element at a place is.
+    /// The index of the element at a place.
     pub(super) fn at(&self, place: &[usize]) -> usize {
         let distance: isize = place.iter().zip(&self.strides).map(|(&i, &stride)| i as isize * stride).sum();
         (self.offset as isize + distance) as usize

@@ -45,7 +45,7 @@ fn plain<T: Plain + Default>(bytes: &[u8]) -> T {
     value[0]
 }
 
-/// What a macro does for each field's value.
+/// Runs `then` for a value of any of the fields, and `other` for every other value.
 macro_rules! for_fields {
     ($value:expr, $x:ident, $wrap:ident => $then:expr, else $other:expr) => {
         match $value {
@@ -186,7 +186,8 @@ impl Value {
         }
     }
 
-    /// Equal, or close for floats; `scale` is the size of what was added up, where results can cancel.
+    /// Whether the values are equal, or close for floats; `scale` is the size of what was added up, where results
+    /// can cancel.
     pub(super) fn is_close(self, other: Self, scale: f64) -> bool {
         let close = |a: f64, b: f64, size: f64, epsilon: f64| {
             a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= epsilon * size.max(scale)

@@ -181,7 +181,7 @@ impl Cuda {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// How a kernel takes its parameters, as determined at compile time.
+    /// Looks up how a kernel takes its parameters, as determined at compile time.
     fn signature(&self, module: Raw, symbol: &str) -> Option<Vec<Passing>> {
         let modules = self.modules.lock();
         let module = modules.loaded.get(&module)?;

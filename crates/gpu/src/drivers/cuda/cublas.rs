@@ -83,7 +83,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// On failure, returns the name of the first missing function.
+            /// Loads all functions. On failure, returns the name of the first missing one.
             fn of(library: &Library) -> Result<Self, &'static str> {
                 Ok(Self { $($field: {
                     // SAFETY: the function of this name has this type in every version from 12 on.
@@ -122,7 +122,7 @@ struct Libcublas {
 pub struct CublasStatus {
     /// The library's file.
     pub path: PathBuf,
-    /// Its version (`13.1.0`).
+    /// The library's version (`13.1.0`).
     pub version: String,
 }
 

@@ -26,7 +26,7 @@ impl GraphDriver for Cuda {
         Ok(())
     }
 
-    /// This also ends an invalid capture, without a graph; the stream is then usable again.
+    /// Ends a capture, also an invalid one, which gives no graph; the stream is then usable again.
     fn end_capture(&self, stream: Raw) -> Result<Raw> {
         let mut graph: CUgraph = ptr::null_mut();
         // SAFETY: the stream is live, and `graph` outlives the call.

@@ -142,7 +142,7 @@ impl Libcuda {
 pub(super) struct Libnvrtc {
     pub(super) path: PathBuf,
     pub(super) version: (u32, u32),
-    /// What tells this build from others of the same version, such as patch releases.
+    /// The identity of this build among others of the same version, such as patch releases.
     pub(super) build: String,
 }
 
@@ -176,7 +176,7 @@ pub(super) fn has_batched_copies() -> bool {
 /// Whether the driver has refused many copies at once.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// From now on copies are made one by one.
+/// Switches batched copies off: later copies are made one by one.
 pub(super) fn refuse_batched_copies() {
     REFUSED.store(true, Ordering::Relaxed);
 }

@@ -28,7 +28,7 @@ fn options() -> Vec<&'static str> {
     options
 }
 
-/// What is compiled for.
+/// The target of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Architecture {
     /// The machine code of GPUs of one compute capability: `sm_90`.

@@ -17,12 +17,12 @@ use super::{library, opened};
 use crate::base::{DeviceKind, Link, Result};
 use crate::drivers::{DevicePtr, Driver, PeerCopy, PeerDriver, Raw};
 
-/// What is known about other devices: asked once, not for each copy.
+/// The known facts about other devices, asked once and not for each copy.
 #[derive(Default)]
 pub(super) struct Peers {
-    /// By a device's number.
+    /// The links to other devices, by device number.
     links: BTreeMap<u32, Link>,
-    /// Those whose memory this device may access.
+    /// The devices whose memory this device may access.
     open: Vec<Weak<Cuda>>,
 }
 

@@ -10,9 +10,9 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 /// A library to look for.
 pub(super) struct Wanted {
-    /// Its file name without a version.
+    /// The library's file name without a version.
     pub(super) library: &'static str,
-    /// Another library in the same folder, which it loads by name.
+    /// A library in the same folder that this one loads by name.
     pub(super) companion: &'static str,
     /// The folders under `site-packages/nvidia` in which wheels install it.
     pub(super) wheels: &'static [&'static str],
@@ -140,8 +140,8 @@ pub(super) fn file_of(function: *const c_void) -> Option<PathBuf> {
     Some(PathBuf::from(name.to_string_lossy().into_owned()))
 }
 
-/// What tells the build of the loaded library that a function is in from every other: its build ID, or the size and
-/// time of its file if the linker gave it none.
+/// Identifies the build of the loaded library that contains a function: its build ID, or the size and time of its
+/// file if the linker gave it none.
 pub(super) fn build_of(function: *const c_void) -> Result<String, String> {
     if let Some(id) = build_id_of(function) {
         return Ok(id);
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(build_id(&endless, 4), None);
     }
 
-    /// That of the C library, which distributions build with one.
+    /// Checks the C library, which distributions build with a build ID.
     #[test]
     fn build_ids_of_loaded_libraries_are_those_of_their_files() {
         let function = libc::getpid as *const c_void;

@@ -15,7 +15,7 @@ pub struct Status {
     pub version: Result<String>,
     /// The number of devices.
     pub devices: Result<u32>,
-    /// How copies between devices are submitted.
+    /// The method by which copies between devices are submitted.
     pub peer_copies: Result<&'static str>,
     /// NVRTC's library.
     pub nvrtc: Result<PathBuf>,

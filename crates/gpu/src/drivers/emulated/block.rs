@@ -98,7 +98,7 @@ struct Arrivals {
     count: usize,
     /// One bit for each kind of barrier.
     kinds: u32,
-    /// How many of them passed a true predicate.
+    /// The number of these threads that passed a true predicate.
     ayes: usize,
 }
 

@@ -29,8 +29,8 @@ const FLAGS: &[&str] = &[
     "-fno-math-errno",
     "-fvisibility=hidden",
 ];
-/// With stack clash protection a large frame touches each of its pages, so it can't skip the guard page of a
-/// fiber's stack. More optimisation takes longer to compile than it saves.
+/// The compiler's options for libraries. With stack clash protection a large frame touches each of its pages, so
+/// it can't skip the guard page of a fiber's stack. More optimisation takes longer to compile than it saves.
 const LIBRARY: &[&str] = &["-O1", "-fPIC", "-shared", "-fstack-clash-protection"];
 const RACES: &[&str] = &["-O1", "-g", "-fsanitize=thread", "-pthread"];
 /// Precedes each access by a call such as `__asan_load4_noabort`, and keeps accesses unmerged.

@@ -18,7 +18,7 @@ pub struct Emulation {
     pub checked: bool,
     /// The order in which the threads of a block run between barriers.
     pub order: ThreadOrder,
-    /// How the threads of a block are run.
+    /// The mechanism that runs the threads of a block.
     pub execution: Execution,
     /// The number of launches after which each device is lost: from then on every call fails, as on a GPU that has
     /// failed.
@@ -30,19 +30,19 @@ pub struct Emulation {
 /// The order in which the threads of a block run between barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadOrder {
-    /// By thread index.
+    /// Threads run in the order of their indices.
     Ascending,
-    /// In a new random order in each round, generated from this seed. If a kernel's result depends on the seed, it
-    /// lacks a barrier.
+    /// Threads run in a new random order in each round, generated from this seed. If a kernel's result depends on
+    /// the seed, it lacks a barrier.
     Shuffled(u64),
 }
 
-/// How the threads of a block are run.
+/// The mechanism that runs the threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
-    /// As fibers, which switch where threads wait for each other.
+    /// Threads are fibers, which switch where threads wait for each other.
     Fibers,
-    /// As real threads in a process under ThreadSanitizer, which detects data races. Slow.
+    /// Threads are real threads in a process under ThreadSanitizer, which detects data races. Slow.
     Threads,
 }
 

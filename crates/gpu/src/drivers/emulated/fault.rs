@@ -66,7 +66,7 @@ unsafe fn locate(block: &Block, region: &Region, at: usize, bytes: usize) -> Str
 /// A deadlocked block: its threads wait at different operations.
 pub(super) struct Stuck {
     block: [u32; 3],
-    /// For each kind of wait: the number of threads, and the first one.
+    /// The number of threads at each kind of wait, with the index and the mask of the first one.
     waits: BTreeMap<u32, (usize, [u32; 3], u32)>,
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Operation {
         grid: Grid,
         arguments: Vec<Argument>,
     },
-    /// Between any two of host, device and peer, which are all memory of this process.
+    /// A copy between any two of host, device and peer, which are all memory of this process.
     Copy {
         to: usize,
         from: usize,

@@ -18,7 +18,7 @@ use super::signals;
 use crate::base::{Error, Result};
 use crate::drivers::{CodeDriver, Function, Grid, Image, Occupancy, Raw, Unit};
 
-/// How long a launch runs on the caller's thread alone; waking other threads takes about as long.
+/// The time for which a launch runs on the caller's thread alone; waking other threads takes about as long.
 const ALONE: Duration = Duration::from_micros(50);
 /// A grid of more threads is not expected to finish within [`ALONE`].
 const SMALL: u64 = 1 << 14;

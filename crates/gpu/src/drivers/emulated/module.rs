@@ -40,7 +40,7 @@ pub(super) fn parameter(bytes: u32, code: u64) -> Option<Parameter> {
 /// A kernel of a module.
 pub(super) struct Kernel {
     pub(super) module: Arc<Module>,
-    /// Its name in messages.
+    /// The kernel's name in messages.
     pub(super) name: String,
     pub(super) parameters: Vec<Parameter>,
     pub(super) entry: Entry,

@@ -11,9 +11,9 @@ type Work = &'static (dyn Fn() + Sync);
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// How many workers may still start the work.
+    /// The number of workers that may still start the work.
     wanted: usize,
-    /// How many workers are running it.
+    /// The number of workers that are running it.
     running: usize,
     closed: bool,
 }

@@ -122,7 +122,7 @@ impl Device {
         }
     }
 
-    /// If the stream is under capture, invalidates the capture and returns an error.
+    /// Invalidates the capture and returns an error, if the stream is under capture.
     fn forbid_recording(&self, stream: Raw, operation: &'static str) -> Result<()> {
         let stream = self.streams.get(stream)?;
         let mut stream = stream.lock();

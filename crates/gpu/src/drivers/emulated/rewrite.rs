@@ -10,10 +10,10 @@
 //! The macros of `shim/device.h` turn these into references to the block's shared memory. Line numbers do not
 //! change.
 
-/// Why a declaration can't be translated, and where.
+/// A declaration that can't be translated: the reason and the position.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Untranslatable {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(super) line: usize,
     pub(super) reason: &'static str,
 }

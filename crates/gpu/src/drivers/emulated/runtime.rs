@@ -12,7 +12,7 @@ pub(super) const MAX_ARRAYS: usize = 32;
 pub(super) const LOG_THREAD: u32 = 6;
 pub(super) const LOG_STACK: u32 = 17;
 
-/// Why a thread was suspended, in the order of `enum Wait`.
+/// The reasons for which a thread is suspended, in the order of `enum Wait`.
 pub(super) mod wait {
     pub(in super::super) const RUN: u32 = 0;
     pub(in super::super) const DONE: u32 = 1;
@@ -50,7 +50,7 @@ pub(super) mod wait {
     }
 }
 
-/// Why a thread was stopped, in the order of `enum FaultKind`.
+/// The reasons for which a thread is stopped, in the order of `enum FaultKind`.
 pub(super) mod fault {
     pub(in super::super) const OUT_OF_RANGE: u32 = 0;
     pub(in super::super) const MISALIGNED: u32 = 1;

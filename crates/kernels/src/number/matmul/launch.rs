@@ -1,4 +1,4 @@
-//! How a product is split into blocks, and its kernels.
+//! The split of a product into blocks, and its kernels.
 
 use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
@@ -63,7 +63,7 @@ parameters! {
     }
 }
 
-/// How the sum over k is split: the number of parts, and the terms of each but the last.
+/// Splits the sum over k. Returns the number of parts, and the terms of each but the last.
 fn cut(k: usize, wanted: usize, least: usize) -> (u32, u32) {
     let parts = wanted.min(k / least).clamp(1, MOST_PARTS);
     let part = k.div_ceil(parts).next_multiple_of(DEPTH);

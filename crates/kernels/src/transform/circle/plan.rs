@@ -1,4 +1,4 @@
-//! How a circle transform is split into passes, and the launch of each.
+//! The split of a circle transform into passes, and the launch of each.
 
 use rigel_gpu::{Result, Shape};
 
@@ -69,7 +69,7 @@ impl Cut {
     }
 }
 
-/// How a pass splits its points: a plan of `circle.cu`.
+/// The split of a pass's points: a plan of `circle.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PassPlan {
     /// `struct Contiguous`: 256 threads of 2^`points` points each.

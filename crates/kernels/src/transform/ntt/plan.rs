@@ -1,4 +1,4 @@
-//! How a transform is split into passes, and the tables that each pass reads.
+//! The split of a transform into passes, and the tables that each pass reads.
 
 use rigel_gpu::{Buffer, Plain, Result, Shape, Stream};
 
@@ -31,7 +31,7 @@ parameters! {
     }
 }
 
-/// How a pass splits its bits: in up to three stages, with `tile` runs per block. It becomes a `Plan` of `ntt.cu`.
+/// The split of a pass's bits: up to three stages, with `tile` runs per block. It becomes a `Plan` of `ntt.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cut {
     pub(super) stages: [u32; 3],

@@ -20,7 +20,7 @@ use stwo::prover::vcs_lifted::prover::MerkleProverLifted;
 use crate::hashes::{Plonky3, matrices};
 use crate::support::{Upstream, on_each_device, random, rng};
 
-/// The same matrix upstream.
+/// The rows as upstream's matrix.
 fn row_major<F: Upstream>(rows: &[Vec<F>], columns: usize) -> RowMajorMatrix<F::P3> {
     RowMajorMatrix::new(rows.iter().flatten().map(|x| x.upstream()).collect(), columns)
 }
@@ -249,7 +249,7 @@ fn packed_tree_equals_stwo() {
     });
 }
 
-/// Enough leaves for all kinds of launches: one per layer, then two of subtrees.
+/// A tree of enough leaves for all kinds of launches: one per layer, then two of subtrees.
 #[test]
 fn large_tree_of_given_leaves() {
     on_each_device(|stream| {

@@ -36,7 +36,7 @@ fn compare<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
     }
 }
 
-/// So many rows that each has a thread of its own, though the hash has a type for few rows.
+/// The number of rows from which on each has a thread of its own, though the hash has a type for few rows.
 fn many_rows(stream: &Stream) -> usize {
     128 * stream.device().properties().multiprocessors.next_power_of_two() as usize
 }

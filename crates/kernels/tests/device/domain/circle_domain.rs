@@ -20,7 +20,7 @@ pub(crate) fn ours<E: Oracle>(theirs: &[E::Theirs]) -> Vec<E> {
     theirs.iter().map(|&value| E::ours(value)).collect()
 }
 
-/// Our values as upstream's.
+/// Converts our values to upstream's.
 pub(crate) fn theirs<E: Oracle>(ours: &[E]) -> Vec<E::Theirs> {
     ours.iter().map(|&value| value.theirs()).collect()
 }

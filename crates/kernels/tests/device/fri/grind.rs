@@ -57,7 +57,7 @@ fn keccak_equals_plonky3() {
     });
 }
 
-/// After each number of pending observations from none to one less than the rate.
+/// Checks a duplex challenger after each number of pending observations from none to one less than the rate.
 fn check_duplex<P, T, const WIDTH: usize, const RATE: usize>(stream: &Stream, permutation: T)
 where
     P: Permutation,
@@ -99,7 +99,8 @@ fn poseidon2_equals_plonky3() {
     });
 }
 
-/// More work than the first batch does, on a device with few multiprocessors.
+/// The smallest witness is found where it takes more work than the first batch does, on a device with few
+/// multiprocessors.
 #[test]
 fn later_batches_find_the_smallest_too() {
     on_each_device(|stream| {

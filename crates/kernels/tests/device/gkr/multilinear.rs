@@ -23,7 +23,7 @@ use crate::support::{on_each_device, random, rng};
 /// Numbers of variables: from 1 to a number that takes several blocks.
 const VARIABLES: std::ops::RangeInclusive<u32> = 1..=13;
 
-/// Enough variables for each block of a sum to loop.
+/// The number of variables that makes each block of a sum loop.
 fn large(stream: &Stream) -> u32 {
     let turn = stream.device().properties().multiprocessors * 6 * 512;
     turn.next_power_of_two().ilog2() + 2
@@ -142,7 +142,7 @@ fn a_fixed_variable_equals_stwo() {
     });
 }
 
-/// Up to enough variables for each block to compute several tiles.
+/// Checks up to enough variables for each block to compute several tiles.
 #[test]
 fn eq_evals_equal_stwo() {
     on_each_device(|stream| {

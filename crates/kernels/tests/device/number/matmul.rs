@@ -94,7 +94,7 @@ macro_rules! fields {
 }
 fields!(Mersenne31 BabyBear KoalaBear Goldilocks CM31 QM31 BabyBear4 KoalaBear4 Goldilocks2 Goldilocks3);
 
-/// How a factor is laid out in memory.
+/// The layout of a factor in memory.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     /// Row-major, with gaps after rows and matrices and before the first.

@@ -127,7 +127,7 @@ fn bases_evaluate_as_stwo() {
     });
 }
 
-/// At a point of the domain there is no opening: all weights are zero.
+/// A point of the domain has no opening: all its weights are zero.
 #[test]
 fn points_of_the_domain_have_no_weights() {
     on_each_device(|stream| {

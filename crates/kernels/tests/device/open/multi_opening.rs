@@ -215,7 +215,7 @@ fn quotients_of_all_heights() {
     });
 }
 
-/// More heights, and more slabs of denominators, than one launch has room for.
+/// Quotients of more heights, and of more slabs of denominators, than one launch has room for.
 #[test]
 fn there_may_be_many_heights() {
     on_each_device(|stream| {

@@ -247,7 +247,8 @@ fn bad_sizes_are_errors_and_the_next_call_works() {
     });
 }
 
-/// Another generator of the roots of unity: evaluations equal Horner's rule at its powers, and the inverse undoes them.
+/// With another generator of the roots of unity, evaluations equal Horner's rule at its powers, and the inverse
+/// undoes them.
 #[test]
 fn another_generator() {
     let generator = BabyBear::new(137);

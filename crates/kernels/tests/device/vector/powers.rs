@@ -52,7 +52,8 @@ fn powers_equal_stwo() {
     });
 }
 
-/// More elements than the grid computes in one iteration, on a device with few multiprocessors; whole vectors and odd.
+/// Powers of more elements than the grid computes in one iteration, on a device with few multiprocessors; whole
+/// vectors and odd.
 #[test]
 fn threads_loop_more_than_once() {
     on_each_device(|stream| {

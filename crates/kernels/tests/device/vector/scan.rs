@@ -110,7 +110,7 @@ fn products_equal_stwo() {
     });
 }
 
-/// More tiles than a warp looks back over at once: 40 of 3072 and of 4096 elements.
+/// Scans of more tiles than a warp looks back over at once: 40 of 3072 and of 4096 elements.
 #[test]
 fn look_back_goes_beyond_one_warp() {
     on_each_device(|stream| {
@@ -193,7 +193,7 @@ fn wrong_shapes_are_refused() {
     });
 }
 
-/// Into some columns of a wider matrix, which begin at any value and whose neighbours stay as they are.
+/// Sums go into some columns of a wider matrix, which begin at any value and whose neighbours stay as they are.
 #[test]
 fn sums_go_into_columns_of_another_matrix() {
     on_each_device(|stream| {

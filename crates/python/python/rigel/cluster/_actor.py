@@ -111,7 +111,7 @@ class WorkerActor:
                 self._stopped.add(number)
 
     def progress(self):
-        """What the jobs have said last, by number."""
+        """The last progress of the jobs, by number."""
         with self._changed:
             running = list(self._running.items())
         return {number: worker.progress(number) for number, worker in running}
@@ -143,7 +143,7 @@ class WorkerActor:
 
 
 class Metrics:
-    """What Ray exports to Prometheus and shows on its dashboard."""
+    """The metrics that Ray exports to Prometheus and shows on its dashboard."""
 
     def __init__(self):
         from ray.util.metrics import Counter, Gauge, Histogram

@@ -1,4 +1,4 @@
-"""The jobs of a server: what was submitted, how far it is, what came of it."""
+"""The jobs of a server: their submission, progress and results."""
 
 import secrets
 import threading

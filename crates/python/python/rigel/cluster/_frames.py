@@ -31,7 +31,7 @@ class Frame(NamedTuple):
 
 
 class FrameError(Exception):
-    """What came was not a frame."""
+    """The input was not a frame."""
 
 
 def write(stream, kind, job, payload=b""):

@@ -12,7 +12,7 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True)
 class Kind:
-    """What a worker is, and what it takes of a machine."""
+    """A kind of worker: its command, and its share of a machine."""
 
     command: tuple
     gpus: float = 1
@@ -24,7 +24,7 @@ class Kind:
 
     @property
     def variables(self):
-        """What is set in its worker's environment."""
+        """The variables that are set in its worker's environment."""
         variables = dict(self.environment)
         # A worker without a GPU must not find one by itself, and one with a GPU must not prove on the CPU.
         name, value = ("CUDA_VISIBLE_DEVICES", "") if self.gpus == 0 else ("RIGEL_DEVICE", "cuda:0")
@@ -36,7 +36,7 @@ class Kind:
 
     @property
     def needs(self):
-        """What a worker takes of a machine, by Ray's names of it."""
+        """The resources that a worker takes of a machine, by Ray's names."""
         needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
         return {name: need for name, need in needs.items() if need}
 
@@ -98,6 +98,6 @@ class Job:
 
     @property
     def progress(self):
-        """What the job has said last, of the attempt that is furthest."""
+        """The last progress of the attempt that is furthest."""
         said = [attempt.progress for attempt in list(self.running.values())]
         return max(filter(None, said), key=lambda progress: progress.get("fraction", 0), default=None)

@@ -58,7 +58,7 @@ class _Member:
         self.idle_since = None
 
     def room(self, ahead):
-        """How many more jobs it takes, if those that work on several take others `ahead`."""
+        """The number of further jobs that it takes, if those that work on several take others `ahead`."""
         if self.place is None or any(attempt.job.alone for attempt in self.jobs.values()):
             return 0
         return (self.most if ahead and self.at_once > 1 else self.at_once) - len(self.jobs)
@@ -109,7 +109,7 @@ class Pool:
         self._thread.start()
 
     def _join(self):
-        """What is of the cluster that Ray is part of now."""
+        """Makes the parts that belong to the cluster that Ray is part of now."""
         kind = self._kind
         resources = {"num_cpus": kind.cpus, "num_gpus": kind.gpus, "max_concurrency": MOST_CALLS}
         if kind.memory:
@@ -152,7 +152,7 @@ class Pool:
         self._events.put((self._cancelled, job))
 
     def watch(self):
-        """From now on, `Job.progress` is kept up to date."""
+        """Keeps `Job.progress` up to date from now on."""
         self._watched = True
 
     def give_way(self):
@@ -183,7 +183,7 @@ class Pool:
         return number
 
     def window(self):
-        """How many jobs should be there, so that no worker waits for one."""
+        """The number of jobs that should be there, so that no worker waits for one."""
         return 2 * self.room() * self._at_once + 16
 
     def state(self):

@@ -62,7 +62,7 @@ class _Open:
         self.progress = None
 
     def deadline(self):
-        """When its time is over, if that is known."""
+        """The time at which its limit ends, if that is known."""
         if self.timeout and self.began is not None and not self.waits:
             return max(self.began, self.since) + self.timeout
         return None
@@ -155,7 +155,7 @@ class Worker:
         return job
 
     def outcome(self, job):
-        """What `run` returns, for a job that was given."""
+        """The result of `run`, for a job that was given."""
         try:
             frame = self._answer(job)
         finally:
@@ -166,7 +166,7 @@ class Worker:
         raise JobFailed(answer["message"], answer["kind"], answer["report"], job.beside)
 
     def progress(self, number):
-        """What a job has said last."""
+        """The last progress of a job."""
         job = self._open.get(number)
         return job.progress if job else None
 
@@ -325,7 +325,7 @@ class Worker:
             self._process.stderr.close()
 
     def _gone(self, job=None):
-        """Why no more frames come."""
+        """The error that says why no more frames come."""
         error = self._error
         if error is not None:
             return self._died(f"can't be heard: {type(error).__name__}: {error}", job)

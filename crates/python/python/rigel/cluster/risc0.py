@@ -115,7 +115,7 @@ def prove(
 
 
 def _window(pool):
-    """How many segments the program may be ahead of the proofs: as many jobs as `map` takes from an iterable."""
+    """The most segments by which the program may be ahead: as many jobs as `map` takes from an iterable."""
     return pool.window()
 
 
@@ -143,7 +143,7 @@ class _Events:
         return self._queue.get(timeout=timeout)
 
     def settle(self):
-        """One segment less is on its way."""
+        """Notes that one segment less is on its way."""
         with self._changed:
             self._open -= 1
             self._changed.notify()

@@ -51,7 +51,7 @@ class Model:
 
 @dataclass
 class Outcome:
-    """What the model says. `latency` is from a job's arrival to its result."""
+    """The results of the model. `latency` is from a job's arrival to its result."""
 
     seconds: float
     jobs_per_second: float
@@ -65,7 +65,7 @@ class Outcome:
 
 
 class _Link:
-    """Something that serves one after another."""
+    """A link that serves one transfer after another."""
 
     def __init__(self):
         self.free = 0.0

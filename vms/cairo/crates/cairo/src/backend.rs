@@ -23,7 +23,7 @@ use crate::components::{device_lookups, device_provers, interaction_claim};
 use crate::error::{Error, Result};
 use crate::witness::{BaseTrace, device, host};
 
-/// What the lookups of a proof are made from.
+/// The inputs from which the lookups of a proof are made.
 pub(crate) struct Lookups<'a, B: Backend> {
     pub(crate) claim: &'a CairoClaim,
     pub(crate) elements: &'a CommonLookupElements,

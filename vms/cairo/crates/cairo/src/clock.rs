@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use rigel_gpu::{Phase, Report};
 
-/// Where the phases of a proof are noted.
+/// The record of a proof's phases.
 pub(crate) enum Clock {
-    /// In the report of the device, which has the device's own phases too.
+    /// The report of the device, which has the device's own phases too.
     Device,
-    /// Here, by the host's clock.
+    /// A list of phases by the host's clock.
     Host { began: Instant, phases: RefCell<Vec<Phase>> },
 }
 

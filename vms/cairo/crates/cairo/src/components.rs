@@ -244,7 +244,7 @@ pub(crate) fn device_provers<'a>(
 /// columns, `trace` all columns of the base trace, both before their extension.
 ///
 /// # Errors
-/// Those of the device.
+/// The errors of the device.
 pub(crate) fn device_lookups(
     components: &CairoComponents,
     fixed: &[Evaluation<CudaBackend>],
@@ -286,7 +286,7 @@ pub(crate) fn device_lookups(
 /// thread makes them.
 ///
 /// # Errors
-/// Those of the device's compiler.
+/// The errors of the device's compiler.
 pub(crate) fn compile(
     components: impl Fn() -> CairoComponents + Sync,
     device: &Device,
@@ -295,7 +295,7 @@ pub(crate) fn compile(
     struct Compile<'a> {
         device: &'a Device,
         preprocessed: &'a [u32],
-        /// Which components a thread has taken, and how many this one has seen.
+        /// The components that a thread has taken, and the number of those that this one has seen.
         taken: &'a [AtomicBool],
         seen: usize,
         kernels: Result<usize>,

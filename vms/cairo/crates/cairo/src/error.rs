@@ -1,4 +1,4 @@
-//! Why a program could not be run, proven or verified.
+//! The errors of running, proving and verifying a program.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::parameters::variant_name;
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a program could not be run, proven or verified.
+/// The reason why a program could not be run, proven or verified.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,7 +23,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         error: std::io::Error,
     },
     /// A file does not have the expected content.
@@ -31,7 +31,7 @@ pub enum Error {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the content.
         detail: String,
     },
     /// The program is not one that can be run for a proof.
@@ -59,7 +59,7 @@ pub enum Error {
     Parameter {
         /// The parameter.
         name: &'static str,
-        /// Its value.
+        /// The parameter's value.
         value: u64,
         /// The range, and what to do.
         advice: String,
@@ -69,11 +69,11 @@ pub enum Error {
     Builtin {
         /// The builtin.
         builtin: &'static str,
-        /// How often the program uses it, with upstream's padding.
+        /// The number of instances that the program uses, with upstream's padding.
         instances: usize,
         /// The variant.
         variant: PreProcessedTraceVariant,
-        /// What to do.
+        /// The advice.
         advice: &'static str,
     },
     /// The program's memory is too large for the variant of the preprocessed columns.
@@ -89,7 +89,7 @@ pub enum Error {
         available: u32,
         /// The variant.
         variant: PreProcessedTraceVariant,
-        /// What to do.
+        /// The advice.
         advice: &'static str,
     },
     /// The device does not have the memory that the proof needs.
@@ -113,7 +113,7 @@ pub enum Error {
         /// The hash that they should have.
         expected: &'static str,
     },
-    /// No component of this name can be left to the host.
+    /// A name that is not that of a component which can be left to the host.
     #[error("{name} is not a component that the device makes; those are {known}")]
     Component {
         /// The name.

@@ -30,7 +30,7 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::program_input::felts;
 
-/// What the runner needs of `cairo-lang-executable`'s artifact.
+/// The parts of `cairo-lang-executable`'s artifact that the runner needs.
 #[derive(Deserialize)]
 struct Executable {
     program: AssembledCairoProgram,
@@ -94,7 +94,7 @@ pub(crate) struct Runner<'a> {
     hints: HashMap<usize, &'a [Hint]>,
     core: Cairo1HintProcessor,
     arguments: Vec<MaybeRelocatable>,
-    /// What the program returned or panicked with, once it has.
+    /// The values that the program returned or panicked with, once it has.
     returned: Option<Vec<Felt252>>,
 }
 
@@ -112,7 +112,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// What a run that failed panicked with.
+    /// The message that a failed run panicked with.
     pub(crate) fn panic(&self) -> Option<String> {
         self.returned.as_deref().map(|data| format!("it panicked: {}", text(data)))
     }
@@ -275,7 +275,7 @@ mod tests {
         Ok(output)
     }
 
-    /// Those of `cairo-execute --prebuilt --print-outputs --args 6,5,3,5,9,5,3`.
+    /// The outputs are those of `cairo-execute --prebuilt --print-outputs --args 6,5,3,5,9,5,3`.
     #[test]
     fn outputs_are_those_of_upstreams_runner() {
         let expected = "3\n36\n12\n\

@@ -1,4 +1,4 @@
-//! Where proofs are made: on a device, or on the CPU.
+//! The place where proofs are made: a device or the CPU.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ pub trait Proves<MC: MerkleChannel>: Sized + Send + Sync {
     fn prove(&self, input: ProverInput) -> Result<Proven<CairoProof<MC::H>>>;
 }
 
-/// The one kind of place, for all channels.
+/// A place on a device or on the CPU, for any channel.
 pub struct Place<MC: MerkleChannel>(Side<MC>)
 where
     SimdBackend: BackendForChannel<MC>,
@@ -67,7 +67,7 @@ where
         /// The bytes of device memory that the setup takes.
         resident: usize,
     },
-    /// With the reason if a device was asked for.
+    /// The CPU, with the reason if a device was asked for.
     Cpu { setup: Box<Setup<SimdBackend, MC>>, reason: Option<String> },
 }
 

@@ -1,4 +1,4 @@
-//! How much device memory a proof needs, before it starts.
+//! The device memory that a proof needs, planned before it starts.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::witness::{SMALLEST, USES, builtin_rows, is_always_there, is_fixed, op
 /// The device memory of a proof, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct MemoryPlan {
-    /// What the prover holds for all proofs: the preprocessed columns, their tree, twiddles.
+    /// The memory that the prover holds for all proofs: the preprocessed columns, their tree, twiddles.
     pub resident: usize,
     /// The memory of the run, and the extended columns of the base trace.
     pub trace: usize,

@@ -54,7 +54,7 @@ pub(crate) fn columns(variant: PreProcessedTraceVariant) -> Result<(Arc<PreProce
     columns_in(Cache::default_folder().as_deref(), variant)
 }
 
-/// As [`columns`], with the cache in this folder, if there is one.
+/// Finds or makes the columns as [`columns`] does, with the cache in this folder, if there is one.
 fn columns_in(
     cache: Option<&Path>,
     variant: PreProcessedTraceVariant,

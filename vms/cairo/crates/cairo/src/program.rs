@@ -40,12 +40,12 @@ pub struct Program {
 
 /// The hints of a program.
 enum Hints {
-    /// Their code.
+    /// The hints' code.
     Cairo0(Vec<String>),
     Cairo1(executable::Hints),
 }
 
-/// How to run a program.
+/// The options of a program's run.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// The arguments: for Cairo 0 the value that hints of the program read as `program_input`; for Cairo 1 an array of

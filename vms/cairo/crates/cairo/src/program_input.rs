@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// What a statement does, with the values of the program's input.
+/// The effect of a statement, with the values of the program's input.
 #[derive(Debug, PartialEq)]
 enum Effect {
     /// Sets a variable.

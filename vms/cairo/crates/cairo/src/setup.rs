@@ -1,4 +1,4 @@
-//! What proofs with the same parameters share: the preprocessed columns, their tree, and twiddles.
+//! The setup that proofs with the same parameters share: the preprocessed columns, their tree, and twiddles.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::backend::CairoBackend;
 use crate::columns::{Evaluation, HostColumn};
 use crate::error::Result;
 
-/// What proofs with the same parameters share, on a backend.
+/// The setup that proofs with the same parameters share, on a backend.
 pub(crate) struct Setup<B: BackendForChannel<MC>, MC: MerkleChannel> {
     pub(crate) parameters: ProverParameters,
     /// Upstream's description of the preprocessed columns.

@@ -17,7 +17,7 @@ use crate::parameters::{check, production};
 use crate::program::Program;
 use crate::prover::CairoProver;
 
-/// What a proof says: that the program with this hash ran and wrote this output.
+/// The statement of a proof: that the program with this hash ran and wrote this output.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Statement {
     /// Upstream's hash of the program, as hexadecimal.

@@ -18,7 +18,7 @@ use crate::witness;
 /// The device may be one that only compiles ([`Device::compile_only`]).
 ///
 /// # Errors
-/// Those of the device's compiler.
+/// The errors of the device's compiler.
 pub fn warm(device: &Device, variant: PreProcessedTraceVariant) -> Result<usize> {
     let compile_all = || {
         let claim = every_component(variant);
@@ -45,7 +45,8 @@ mod tests {
     use super::*;
     use crate::components::sized_claim;
 
-    /// Where segments begin, and which part of the table of large values a component is, are parameters of kernels.
+    /// The starts of segments, and the part of the table of large values that a component is, are parameters of
+    /// kernels.
     #[test]
     fn other_segments_and_parts_compile_nothing() {
         let variant = PreProcessedTraceVariant::CanonicalWithoutPedersen;

@@ -186,7 +186,7 @@ fn prove_stream<MC: CairoChannel>(
     })
 }
 
-/// What is proven several times on each side.
+/// The input and settings of the proofs that are made several times on each side.
 struct Measuring<'a> {
     input: &'a ProverInput,
     arguments: &'a Arguments,

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// What is proven.
+/// The program to prove.
 #[derive(clap::Args)]
 pub struct Source {
     /// Program: a Cairo 1 executable (the JSON of `scarb build`), or the JSON of Cairo 0's `cairo-compile --proof_mode`

@@ -8,7 +8,7 @@ use rigel_gpu::{Bytes, Report};
 use rigel_terminal::{Align, Columns, Paint, number};
 use serde::Serialize;
 
-/// Everything about one proof.
+/// The summary of one proof.
 #[derive(Serialize)]
 pub struct Summary<'a> {
     /// The program's name.

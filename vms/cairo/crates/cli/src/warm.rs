@@ -23,7 +23,7 @@ pub struct Arguments {
     architectures: Vec<String>,
 }
 
-/// What was compiled for one device.
+/// The kernels that were compiled for one device.
 #[derive(Serialize)]
 struct Row {
     device: String,

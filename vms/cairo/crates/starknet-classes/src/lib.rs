@@ -17,7 +17,7 @@ pub mod casm_contract_class {
 
     /// A word of code.
     pub struct Word {
-        /// Its value.
+        /// The word's value.
         pub value: BigUint,
     }
 }

@@ -12,7 +12,7 @@
 //! ..                                                     }
 //! ```
 
-/// Shorter chains stay as they are.
+/// The fewest rounds of a chain that becomes a loop. Shorter chains stay as they are.
 const SHORTEST: usize = 8;
 
 /// Replaces long chains among the statements.

@@ -12,7 +12,7 @@ use crate::chain::as_loops;
 use crate::expression::print;
 use crate::{Result, Unsupported, unsupported};
 
-/// What a row is made from, apart from the memory.
+/// The inputs of a row, apart from the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inputs {
     /// A state of the machine: pc, ap, fp. Rows after the last repeat the first.
@@ -34,7 +34,7 @@ pub enum Inputs {
 /// A component whose rows a kernel can make.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// What the rows are made from.
+    /// The inputs of the rows.
     pub inputs: Inputs,
     /// The number of columns.
     pub columns: u32,
@@ -106,7 +106,7 @@ pub fn translate(name: &str, text: &str, words: impl Fn(&str) -> Option<u32>) ->
     Ok(Component { inputs, columns, tables, gives, text })
 }
 
-/// How many inputs each row of a component gives to other components.
+/// The number of inputs that each row of a component gives to each other component.
 ///
 /// # Errors
 /// A file that does not parse.
@@ -134,7 +134,7 @@ pub fn uses(text: &str) -> Result<BTreeMap<String, u32>> {
     Ok(uses)
 }
 
-/// What the rows are made from, and the name of the parameter with the segment's address.
+/// The inputs of the rows, and the name of the parameter with the segment's address.
 fn inputs(file: &File, function: &ItemFn) -> Result<(Inputs, Option<String>)> {
     let names: Vec<String> = function
         .sig
@@ -214,7 +214,7 @@ fn words(of: &Type) -> Result<u32> {
     }
 }
 
-/// Which table, and which of its relations, each field of the inputs of other components goes to.
+/// The table, and which of its relations, that each field of the inputs of other components goes to.
 fn relations(file: &File) -> BTreeMap<String, (String, u32)> {
     struct Loops(BTreeMap<String, (String, u32)>);
     struct Calls(Option<(String, u32)>);

@@ -27,7 +27,7 @@ mod file;
 
 pub use file::{Component, Inputs, input_words, translate, uses};
 
-/// Why a component can't be translated.
+/// The reason why a component can't be translated.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsupported(String);

@@ -63,7 +63,7 @@ struct WholeRow {
     segments: usize,
     total_ms: f64,
     execute_ms: f64,
-    /// Of each segment, when what was done for it, in milliseconds after the start.
+    /// The stages of each segment, in milliseconds after the start.
     stages: Vec<Vec<Phase>>,
 }
 

@@ -8,7 +8,7 @@ use rigel_risc0::{Program, Prover, RunOptions};
 
 use crate::Failure;
 
-/// What is run.
+/// The program to run.
 #[derive(clap::Args)]
 pub struct Source {
     /// Program: an ELF file for RISC Zero's v1compat kernel, or a file of RISC Zero's own format (.bin)
@@ -47,7 +47,8 @@ impl Source {
         Ok((program, RunOptions { segment_po2: self.segment_po2.unwrap_or(options.segment_po2), ..options }))
     }
 
-    /// The same, for a proof: unless they are given, segments are no larger than what fits on the prover's devices.
+    /// The program and its options for a proof: unless they are given, segments are no larger than what fits on
+    /// the prover's devices.
     pub fn load_for(&self, prover: &Prover) -> Result<(Program, RunOptions), Failure> {
         let (program, options) = self.load()?;
         let segment_po2 = self.segment_po2.map_or_else(|| prover.fitting_po2(options.segment_po2), Ok)?;

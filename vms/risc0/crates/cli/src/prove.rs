@@ -25,7 +25,7 @@ pub struct Arguments {
     journal: Option<PathBuf>,
 }
 
-/// Everything about one proof.
+/// The summary of one proof.
 #[derive(Serialize)]
 struct Summary<'a> {
     program: &'a str,
@@ -44,7 +44,7 @@ struct Summary<'a> {
 struct Segment<'a> {
     po2: u32,
     cycles: u32,
-    /// When what was done for it, in milliseconds after the start.
+    /// The segment's stages, in milliseconds after the start.
     stages: &'a [Phase],
     report: &'a Report,
     /// The bytes that the host copied between upstream's prover and buffers.

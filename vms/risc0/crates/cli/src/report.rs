@@ -9,8 +9,8 @@ pub fn phases(report: &Report) -> String {
     rigel_terminal::phases(report.by_phase(), report.total_ms)
 }
 
-/// What was done for all segments, on threads beside each other: the time of each stage, when it first began and when
-/// it last ended.
+/// The stages of all segments, which run on threads beside each other: the time of each stage, when it first began
+/// and when it last ended.
 pub fn stages(segments: &[SegmentSummary]) -> String {
     let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right, Align::Right, Align::Right]);
     columns.row(Paint::Dim, ["stage", "ms in all", "ms each", "began", "ended"]);
@@ -26,7 +26,7 @@ pub fn stages(segments: &[SegmentSummary]) -> String {
     format!("{}\n", columns.to_text("  "))
 }
 
-/// What a proof moved and held, and what ran on the CPU.
+/// The bytes that a proof moved and held, and the parts that ran on the CPU.
 pub fn figures(report: &Report, host_bytes: u64) -> String {
     let bytes = |bytes: usize| Bytes(bytes).to_string();
     let mut columns = Columns::new(&[Align::Left, Align::Left]);

@@ -45,8 +45,9 @@ fn prove(prover: &Prover, job: &mut Job) -> Result<Vec<u8>, JobFailure> {
     Ok(to_bytes(&proven.seal))
 }
 
-/// What the device or its machine may be at fault for is worth another attempt elsewhere. A rejected seal is among it:
-/// the segment comes from upstream's executor, so a device has computed something wrong.
+/// Classifies an error. One for which the device or its machine may be at fault is worth another attempt
+/// elsewhere. A rejected seal is among these: the segment comes from upstream's executor, so a device has computed
+/// something wrong.
 fn failure(error: Error) -> JobFailure {
     match error {
         Error::Gpu(_) | Error::Memory { .. } | Error::Prover(_) | Error::Rejected(_) => {

@@ -1,4 +1,4 @@
-// What the shim and Rust call of each other. `src/shim.rs` declares the same.
+// The functions that the shim and Rust call of each other. `src/shim.rs` declares the same.
 #pragma once
 
 #include <cstddef>

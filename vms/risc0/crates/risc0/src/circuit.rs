@@ -32,7 +32,7 @@ pub(crate) struct Program {
     pub(crate) outputs: Vec<Output>,
 }
 
-/// What is recorded of the circuit.
+/// The recording of the circuit.
 pub(crate) struct Record {
     pub(crate) nodes: Vec<RecordedNode>,
     pub(crate) constraints: Vec<RecordedConstraint>,
@@ -55,9 +55,9 @@ pub(crate) struct Accumulation {
     /// Element k as a fraction: the numerator in the columns from 4 k on of output 0, the denominator in those of
     /// output 1.
     pub(crate) fractions: Program,
-    /// From numerators (input 0) and inverse denominators (input 1), the elements in all columns but the first four of
-    /// output 0, with the columns of an unused big-integer accumulator; their sum, whose running sum the first four
-    /// columns are, is output 1.
+    /// The elements, from numerators (input 0) and inverse denominators (input 1), in all columns but the first
+    /// four of output 0, with the columns of an unused big-integer accumulator; their sum, whose running sum the
+    /// first four columns are, is output 1.
     pub(crate) elements: Program,
     /// The number of elements of a row.
     pub(crate) count: usize,
@@ -94,7 +94,7 @@ impl Circuit {
         Ok(CIRCUIT.get_or_init(|| Arc::new(Self { record, constraints, accumulation })).clone())
     }
 
-    /// What was recorded.
+    /// The recording from which the programs are made.
     pub(crate) fn record(&self) -> &Record {
         &self.record
     }

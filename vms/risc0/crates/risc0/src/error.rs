@@ -1,9 +1,9 @@
-//! Why a program could not be run, proven or verified.
+//! The errors of running, proving and verifying a program.
 
 /// A result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a program could not be run, proven or verified.
+/// The reason why a program could not be run, proven or verified.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,9 +39,9 @@ pub enum Error {
     Memory {
         /// The logarithm of the number of rows.
         po2: u32,
-        /// What its proof needs at once.
+        /// The memory that its proof needs at once.
         needed: rigel_gpu::Bytes,
-        /// What there is.
+        /// The memory that is available.
         available: rigel_gpu::Bytes,
     },
     /// Upstream's executor or preflight rejects a segment.

@@ -35,7 +35,7 @@ pub(crate) struct Hal {
     /// The bytes that the host has copied between buffers and upstream in this proof.
     copied: Rc<Cell<u64>>,
     recorder: RefCell<Option<Recorder>>,
-    /// What the last failure said, and whether the shim has yet to hear of it.
+    /// The last failure's message, and whether the shim has yet to hear of it.
     error: RefCell<CString>,
     failed: Cell<bool>,
 }

@@ -24,7 +24,7 @@ const MAX_JOURNAL: usize = 100 << 20;
 /// The longest name of a call.
 const MAX_NAME: usize = 256;
 
-/// What a guest reads and writes.
+/// The streams that a guest reads and writes.
 #[derive(Clone, Default)]
 pub(crate) struct Host(Rc<Streams>);
 
@@ -44,7 +44,7 @@ impl Host {
         Self(Rc::new(Streams { stdin, quiet, ..Streams::default() }))
     }
 
-    /// What the guest has written to the journal.
+    /// The bytes that the guest has written to the journal.
     pub(crate) fn journal(&self) -> Vec<u8> {
         self.0.journal.borrow().clone()
     }

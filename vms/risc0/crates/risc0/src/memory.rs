@@ -12,13 +12,13 @@ use rigel_gpu::{Buffer, Error, Result, Stream, View, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute::bit_reverse_into;
 
-/// Larger buffers have no copy on the host once the device has written to them.
+/// The largest buffer that has a copy on the host once the device has written to it.
 const SMALL: usize = 1 << 20;
 
 /// A buffer, whose address is the handle that the shim has.
 pub(crate) struct Memory(RefCell<Contents>);
 
-/// What a buffer holds, and where.
+/// The contents of a buffer, and where they are.
 pub(crate) struct Contents {
     words: usize,
     device: Option<Buffer<u32>>,
@@ -29,7 +29,7 @@ pub(crate) struct Contents {
     host: Host,
     /// A query has been noted whose result upstream reads before it is there.
     pub(crate) awaits_query: bool,
-    /// Nobody reads the content after it has been copied to another buffer.
+    /// Whether nobody reads the content after it has been copied to another buffer.
     pub(crate) is_for_copy: bool,
     /// The bytes that the host has copied between buffers and upstream, of all buffers of a HAL.
     copied: Rc<Cell<u64>>,

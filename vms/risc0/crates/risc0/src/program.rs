@@ -21,7 +21,7 @@ pub struct Program {
     id: Digest,
 }
 
-/// How a program is run.
+/// The options of a program's run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The standard input.
@@ -41,12 +41,12 @@ impl Default for RunOptions {
     }
 }
 
-/// What a run has come to.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The journal that the program has committed to.
     pub journal: Vec<u8>,
-    /// How the program ended.
+    /// The program's exit code.
     pub exit_code: ExitCode,
     /// The number of segments.
     pub segments: u64,

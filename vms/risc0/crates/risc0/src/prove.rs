@@ -28,21 +28,21 @@ pub struct Proven {
     pub run: Run,
     /// The segments, in order.
     pub segments: Vec<SegmentSummary>,
-    /// From the call to the receipt, in milliseconds.
+    /// The time from the call to the receipt, in milliseconds.
     pub total_ms: f64,
-    /// From the call to the end of the program's run.
+    /// The time from the call to the end of the program's run.
     pub execute_ms: f64,
 }
 
-/// What a segment's proof cost.
+/// The costs of a segment's proof.
 #[derive(Clone, Debug)]
 pub struct SegmentSummary {
     /// The logarithm of the number of rows.
     pub po2: u32,
     /// The program's own cycles.
     pub cycles: u32,
-    /// What was done for the segment, and when, in milliseconds after the call: `execute`, `preflight`, `prove` and
-    /// `verify`, on threads of their own. What lies between two of them is waiting.
+    /// The segment's stages, in milliseconds after the call: `execute`, `preflight`, `prove` and `verify`, on
+    /// threads of their own. The time between two of them is waiting.
     pub stages: Vec<Phase>,
     /// The report of the proof.
     pub report: Report,

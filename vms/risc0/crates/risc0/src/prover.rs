@@ -34,13 +34,13 @@ pub struct Prover {
     idle: Mutex<Vec<Place>>,
     returned: Condvar,
     devices: Vec<Device>,
-    /// Why it proves on the CPU, if nobody asked for that.
+    /// The reason why it proves on the CPU, if nobody asked for that.
     reason: Option<String>,
 }
 
-/// Where proofs are made, with the memory that proofs of each size have.
+/// A device or the CPU, with the provers of each size and their memory.
 struct Place {
-    /// Before the HAL, to which they refer.
+    /// The provers by size of segment. They are dropped before the HAL, to which they refer.
     provers: BTreeMap<u32, SizedProver>,
     hal: Option<Box<Hal>>,
     compares: bool,
@@ -150,7 +150,7 @@ impl Prover {
     /// Proves a segment of a run.
     ///
     /// # Errors
-    /// What upstream's preflight or prover says, and errors of the device.
+    /// The errors of upstream's preflight and prover, and those of the device.
     pub fn prove_segment(&self, segment: &Segment) -> Result<ProvenSegment> {
         self.prove_preflight(&Preflight::new(segment)?)
     }
@@ -158,7 +158,7 @@ impl Prover {
     /// Proves a segment whose preflight is done, on the first device that is free.
     ///
     /// # Errors
-    /// What upstream's prover says, and errors of the device.
+    /// The errors of upstream's prover, and those of the device.
     pub fn prove_preflight(&self, preflight: &Preflight) -> Result<ProvenSegment> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = loop {

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// Checks a segment's seal with upstream's verifier.
 ///
 /// # Errors
-/// What the verifier says.
+/// The verifier's error.
 pub fn verify_seal(seal: &[u32]) -> Result<()> {
     if seal.len() < 2 {
         return Err(Error::Rejected(format!("a seal of {} words", seal.len())));
@@ -33,7 +33,7 @@ pub fn verify_seal(seal: &[u32]) -> Result<()> {
 /// Checks a receipt with upstream's verifier.
 ///
 /// # Errors
-/// What the verifier says.
+/// The verifier's error.
 pub fn verify(receipt: &Receipt, image_id: Digest) -> Result<()> {
     receipt.verify(image_id).map_err(|error| Error::Rejected(error.to_string()))
 }
@@ -86,7 +86,7 @@ pub(crate) fn composite(seals: &[Vec<u32>], journal: Vec<u8>) -> Result<Receipt>
     Ok(Receipt::new(InnerReceipt::Composite(receipt), journal))
 }
 
-/// What a segment's seal claims. The last one commits to the journal.
+/// The claim of a segment's seal. The last one commits to the journal.
 fn claim(seal: &[u32], journal: &[u8]) -> Result<ReceiptClaim> {
     let rejected = |error: anyhow::Error| Error::Rejected(error.to_string());
     let decoded = catch_unwind(|| risc0_circuit_rv32im::Claim::decode(seal));

@@ -1,4 +1,4 @@
-//! What this crate and its C++ shim call of each other. `shim/operations.h` declares the same.
+//! The functions that this crate and its C++ shim call of each other. `shim/operations.h` declares the same.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -59,7 +59,7 @@ pub(crate) struct Operations {
     pub(crate) synchronize: extern "C" fn(State) -> bool,
 }
 
-/// What a preflight has found.
+/// The results of a preflight.
 #[repr(C)]
 pub(crate) struct PreflightParts {
     pub(crate) rows: *const u8,
@@ -151,7 +151,7 @@ unsafe extern "C" {
     pub(crate) fn rigel_risc0_record(out: *mut Recording) -> *const c_char;
 }
 
-/// What the last call of this thread that failed said.
+/// The message of this thread's last call that failed.
 pub(crate) fn last_error() -> String {
     // SAFETY: the shim returns a string that lives until the thread's next call.
     unsafe { CStr::from_ptr(rigel_risc0_last_error()) }.to_string_lossy().into_owned()

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// The device may be one that only compiles ([`Device::compile_only`]).
 ///
 /// # Errors
-/// Those of the device's compiler.
+/// The errors of the device's compiler.
 pub fn warm(device: &Device) -> Result<usize> {
     let circuit = Circuit::get()?;
     let compile = |name: &str, made: &Program| {

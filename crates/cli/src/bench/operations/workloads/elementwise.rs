@@ -72,7 +72,7 @@ fn scale<F: Counted + Field + Element<Base = F>>(rows: usize) -> Case {
     })
 }
 
-/// The same sum with a given policy for the block size.
+/// A sum with a given policy for the block size.
 fn launched(name: &str, rows: usize, policy: LaunchPolicy) -> Case {
     Case::new(name, shape(rows), move |bench| {
         let cost = Cost::bytes(3.0 * matrix_bytes::<KoalaBear>(rows, COLUMNS));

@@ -69,7 +69,7 @@ fn hash_rows<H: RowHash<F>, F: Field>(rows: usize, columns: usize, block: Block,
     rows_of::<H, F>(format!("rows {}{field}", H::ROWS), None, (rows, columns), block, bar)
 }
 
-/// The same with round constants that are given at run time.
+/// Hashes of rows with round constants that are given at run time.
 fn own_constants<R: Poseidon2Shape, N: Poseidon2Shape<Field = R::Field>>(
     rows: usize,
     columns: usize,

@@ -1,4 +1,4 @@
-//! How blocks and threads run.
+//! Tests of how blocks and threads run.
 
 use super::*;
 use crate::drivers::emulated::ThreadOrder;

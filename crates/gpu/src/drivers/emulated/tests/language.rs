@@ -1,4 +1,4 @@
-//! What CUDA C++ means.
+//! Tests of the meaning of CUDA C++ on the emulated device.
 
 use super::*;
 use crate::drivers::emulated::{Execution, ThreadOrder};

@@ -70,7 +70,7 @@ impl Rig {
         unsafe { self.driver.launch(self.stream, function.raw, grid, arguments) }
     }
 
-    /// What a launch that must fail says.
+    /// Launches a kernel that must fail, and returns the fault's message.
     fn fault(&self, function: &Function, grid: Grid, arguments: &[*const c_void]) -> String {
         match self.launch(function, grid, arguments) {
             Err(Error::Fault { detail, .. }) => {

@@ -155,12 +155,12 @@ pub(super) fn numbered(values: &[Value], config: MemoryConfig) -> Memory {
     Memory { config, address_to_id, f252_values, small_values }
 }
 
-/// Below 2^72.
+/// Whether a value is below 2^72.
 fn is_small(value: &Value) -> bool {
     value[1] < 1 << 8 && value[2] == 0 && value[3] == 0
 }
 
-/// For each value the index of the first that is equal to it.
+/// The index of the first value that is equal to each value.
 fn first_occurrences(values: &[Value]) -> Vec<AtomicU32> {
     const LOG_SHARDS: u32 = 8;
     // Of every process another one, so that no program can be written whose values collide.

@@ -159,9 +159,9 @@ impl Operand {
     }
 }
 
-/// What an instruction's steps are.
+/// The kind of an instruction's steps, which determines their list.
 enum Kind {
-    /// It is not executed.
+    /// The instruction is not executed.
     Not,
     /// Steps in this list.
     List(usize),
@@ -209,7 +209,7 @@ impl Kind {
     }
 }
 
-/// From -2^29 - 1 to 2^29 - 1.
+/// Whether the value is from -2^29 - 1 to 2^29 - 1.
 fn is_small_term(value: &MemoryValue) -> bool {
     let words = value.as_u256();
     let [low, high @ ..] = words;
@@ -219,7 +219,7 @@ fn is_small_term(value: &MemoryValue) -> bool {
     high == [0; 7] && low < 1 << 29 || high == negative && low >= 0u32.wrapping_sub(1 << 29) || words == P_MIN_1
 }
 
-/// From 0 to 2^36 - 1.
+/// Whether the value is from 0 to 2^36 - 1.
 fn is_small_factor(value: &MemoryValue) -> bool {
     let words = value.as_u256();
     words[2..] == [0; 6] && words[1] < 1 << 4

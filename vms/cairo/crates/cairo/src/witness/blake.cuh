@@ -1,4 +1,4 @@
-// What upstream's fast deductions of Blake2s compute. BLAKE_SIGMA stands above this text: 16 words for each round.
+// Upstream's fast deductions of Blake2s. BLAKE_SIGMA stands above this text: 16 words for each round.
 
 struct TripleXor32 {
     static RIGEL_INLINE UInt32 deduce_output(const Array<UInt32, 3>& x) { return x[0] ^ x[1] ^ x[2]; }

@@ -1,4 +1,4 @@
-// What upstream's fast deduction of the builtin ec_op computes, on the curve y^2 = x^3 + x + b.
+// Upstream's fast deduction of the builtin ec_op, on the curve y^2 = x^3 + x + b.
 
 struct PartialEcMulGeneric {
     typedef Array<Felt252, 2> Point;

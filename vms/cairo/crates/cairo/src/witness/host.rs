@@ -43,7 +43,7 @@ pub(crate) fn generate(
     Ok(BaseTrace { columns, claim, lookups: Some(lookups), on_host: Vec::new() })
 }
 
-/// What upstream's witness code makes some components from.
+/// The inputs from which upstream's witness code makes some components.
 pub(super) struct PartOfTrace<'a> {
     pub(super) components: &'a IndexSet<&'static str>,
     pub(super) public_data: PublicData,

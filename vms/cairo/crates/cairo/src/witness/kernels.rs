@@ -16,7 +16,7 @@ use super::tables::declarations;
 /// The rounds that have keys: 4 full ones, 27 times 3 partial ones, 4 full ones.
 const POSEIDON_ROUNDS: usize = 35;
 
-/// What the rows of a component are made from, apart from the memory.
+/// The inputs of a component's rows, apart from the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inputs {
     /// States of the machine.

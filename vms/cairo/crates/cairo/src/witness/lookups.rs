@@ -26,14 +26,14 @@ pub(super) struct Lookups<'a> {
     pub(super) address_counts: Buffer<u32>,
     pub(super) large_counts: Buffer<u32>,
     pub(super) small_counts: Buffer<u32>,
-    /// By address.
+    /// The counts of instructions, by address.
     pub(super) instruction_counts: Buffer<u32>,
-    /// Of the first so many tables, those that the run needs.
+    /// The counts of the first `tables` tables, which are those that the run needs.
     pub(super) table_counts: Buffer<u32>,
     pub(super) tables: usize,
     /// The points of Pedersen's hash, if the run hashes.
     pub(super) points: Option<View<'a, Mersenne31>>,
-    /// What went wrong, as bits of `row.cuh`.
+    /// The errors that occurred, as bits of `row.cuh`.
     pub(super) status: Buffer<u32>,
 }
 
@@ -186,7 +186,7 @@ impl Lookups<'_> {
     }
 }
 
-/// What the rows of a component are made from.
+/// The inputs from which the rows of a component are made.
 #[derive(Clone, Copy)]
 pub(super) struct RowSource<'a> {
     /// The number of rows.

@@ -85,7 +85,7 @@ pub(crate) fn is_always_there(name: &str) -> bool {
 /// Compiles the kernels that make base traces, or finds them in the device's cache, and returns their number.
 ///
 /// # Errors
-/// Those of the device's compiler.
+/// The errors of the device's compiler.
 pub(crate) fn compile(device: &rigel_gpu::Device) -> rigel_gpu::Result<usize> {
     kernels::load(device, &kernels::TRANSLATED.iter().collect::<Vec<_>>())
 }

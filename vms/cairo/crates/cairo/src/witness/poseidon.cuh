@@ -1,4 +1,4 @@
-// What upstream's fast deductions of Poseidon compute. ROUND_KEYS stands above this text: three elements for each
+// Upstream's fast deductions of Poseidon. ROUND_KEYS stands above this text: three elements for each
 // round.
 
 RIGEL_INLINE Felt252 round_key(M31 round, u32 i) {

@@ -1,4 +1,4 @@
-// What the translated witness code of a component works with: values with the names of upstream's types, one where
+// The types of a component's translated witness code: values with the names of upstream's types, one where
 // upstream has a vector of 16, and the row that it writes.
 #define RIGEL_OPAQUE
 #include "field/mersenne31.cuh"

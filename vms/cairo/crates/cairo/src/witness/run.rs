@@ -1,4 +1,4 @@
-//! What a run consists of: the states of each opcode, the segment of each builtin, and where their columns are made.
+//! The parts of a run: the states of each opcode, the segment of each builtin, and where their columns are made.
 
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -102,7 +102,7 @@ pub(super) struct Work {
     pub(super) segment: u32,
 }
 
-/// Which components the device makes, and which the host, with the reason.
+/// The components that the device makes, and those that the host makes, with the reason.
 pub(super) struct Plan {
     pub(super) device: Vec<Work>,
     pub(super) host: Vec<(&'static str, String)>,

@@ -72,7 +72,7 @@ pub(crate) const TABLES: [Table; 22] = tables! {
     pedersen_points_table_window_bits_18 [23]
 };
 
-/// Where each table's counts begin in the memory of all.
+/// The offset of each table's counts in the memory of all.
 pub(crate) fn offsets() -> [usize; TABLES.len()] {
     let mut at = 0;
     TABLES.each_ref().map(|table| {
@@ -81,7 +81,7 @@ pub(crate) fn offsets() -> [usize; TABLES.len()] {
     })
 }
 
-/// How many tables, from the first on, a run needs that has components of these names.
+/// The number of tables, from the first on, that a run needs which has components of these names.
 pub(crate) fn needed(has: impl Fn(&str) -> bool) -> usize {
     TABLES.iter().rposition(|table| table.of().is_none_or(&has)).map_or(0, |last| last + 1)
 }

@@ -166,7 +166,7 @@ fn pedersen_with_wide_windows_equals_upstream() {
     assert_eq!(compare_with(PreProcessedTraceVariant::Canonical, &input, &[]), Vec::<&str>::new());
 }
 
-/// What can be translated of upstream's code, so that a change of upstream's is noticed.
+/// Checks how many components can be translated from upstream's code, so that a change of upstream's is noticed.
 #[test]
 fn the_device_makes_these_components() {
     let (device, host) = device_witness();

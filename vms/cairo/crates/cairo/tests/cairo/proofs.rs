@@ -89,7 +89,8 @@ fn an_executable_equals_upstream_with_the_other_channel() {
     equal::<Blake2sM31MerkleChannel>("census", json!([6, 5, 3, 5, 9, 5, 3]), parameters);
 }
 
-/// With both channels, one of them with lifting. On a GPU: RIGEL_DEVICE=cuda:0 cargo test --release -- --ignored
+/// All programs with both channels, one of them with lifting. On a GPU: RIGEL_DEVICE=cuda:0 cargo test --release
+/// -- --ignored
 #[test]
 #[ignore = "takes half an hour on the emulated device"]
 fn all_programs_equal_upstream() {
@@ -146,7 +147,8 @@ fn a_changed_output_is_refused() {
     assert_ne!(refusal(changed), "");
 }
 
-/// What upstream's verifier leaves to the caller: where the output lies, and that words are below the prime.
+/// The checks that upstream's verifier leaves to the caller: where the output lies, and that words are below the
+/// prime.
 #[test]
 fn an_output_elsewhere_and_words_that_are_not_reduced_are_refused() {
     for change in [
@@ -194,7 +196,7 @@ fn a_changed_sum_and_a_changed_opening_are_refused() {
     assert!(refusal(changed).contains("Proof of work"));
 }
 
-/// In every tree: the preprocessed columns, the base trace, the lookups, the composition.
+/// Changes values of every tree: the preprocessed columns, the base trace, the lookups, the composition.
 #[test]
 fn changed_values_are_refused() {
     for tree in 0..4 {

@@ -1,4 +1,4 @@
-//! What the tests share: programs, parameters, upstream's prover.
+//! The parts that the tests share: programs, parameters, upstream's prover.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -47,7 +47,7 @@ pub(crate) fn device() -> Device {
     DEVICE.get_or_init(own_device).clone()
 }
 
-/// The same with statistics of its own, which no other test changes.
+/// The device of the tests with statistics of its own, which no other test changes.
 pub(crate) fn own_device() -> Device {
     let selector = std::env::var("RIGEL_DEVICE").map_or(Selector::Emulated(0), |text| text.parse().unwrap());
     Device::open(selector).unwrap()

@@ -1,4 +1,4 @@
-// What upstream's circuit uses of <array>, which NVRTC does not have.
+// The parts of <array> that upstream's circuit uses, which NVRTC does not have.
 #pragma once
 
 #ifdef RIGEL_EMULATED

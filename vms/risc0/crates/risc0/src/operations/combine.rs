@@ -1,4 +1,4 @@
-//! From openings to FRI: values at points, combinations, their division, and folds.
+//! The operations from openings to FRI: values at points, combinations, their division, and folds.
 
 use std::collections::BTreeMap;
 

@@ -27,7 +27,7 @@ fn base_mut(view: ViewMut<'_, u32>) -> Result<ViewMut<'_, BabyBear>> {
     view.cast()
 }
 
-/// Stored words as elements of the base field.
+/// Converts stored words to elements of the base field.
 fn base_elements(words: &[u32]) -> Vec<BabyBear> {
     words.iter().map(|&word| BabyBear::from_word(word)).collect()
 }

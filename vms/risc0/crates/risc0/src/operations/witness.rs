@@ -46,7 +46,7 @@ impl Hal {
         Ok(())
     }
 
-    /// The same by upstream's CPU code.
+    /// Makes the data columns by upstream's CPU code.
     fn data_witness_on_cpu(
         &self,
         data: MatrixPart,
@@ -89,7 +89,7 @@ impl Hal {
         Ok(())
     }
 
-    /// The same by upstream's code on the device.
+    /// Makes the data columns by upstream's code on the device.
     fn data_witness_on_device(
         &self,
         data: MatrixPart,
@@ -181,7 +181,7 @@ impl Hal {
         stream.copy(target.range(..4 * rows)?, sums.values())
     }
 
-    /// The same by upstream's CPU code.
+    /// Makes the accumulation columns by upstream's CPU code.
     fn accumulate_on_cpu(&self, accum: MatrixPart, data: MatrixPart, globals: Part, mix: Part) -> Result<()> {
         self.ran_on_cpu("accumulation", "the segment has big integers, whose rows depend on each other");
         let globals = globals.host_words(&self.stream)?;

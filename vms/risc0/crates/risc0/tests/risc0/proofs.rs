@@ -15,7 +15,7 @@ fn operations_equal_upstream() {
     }
 }
 
-/// The same in a whole proof, with the witness.
+/// A whole proof, with the witness, equals upstream's at every operation of the HAL.
 #[test]
 fn a_whole_proof_equals_upstream_step_by_step() {
     let segment = busiest_segment(&guest("sort"), &options(&100u32.to_le_bytes(), 13));
