@@ -24,7 +24,7 @@ use rigel_proofs::{choice, proof_file};
 use rigel_terminal as terminal;
 
 use bench::operations;
-use rigel_workloads::Failure;
+use rigel_statements::Failure;
 
 /// Small proofs are bound by the host, which makes and frees tens of thousands of small vectors for one.
 /// docs/performance.md has what this allocator saves them.

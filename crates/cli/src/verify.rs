@@ -13,7 +13,7 @@ use crate::proof_file::{self, Header};
 use crate::terminal::{Paint, Refusal, number};
 use rigel_proofs::proof_file::Unread;
 use rigel_proofs::verdict::{Bits, MEMORY, Unverified, verify};
-use rigel_workloads::timed;
+use rigel_statements::timed;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

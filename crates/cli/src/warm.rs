@@ -2,8 +2,9 @@
 
 use clap::ValueEnum;
 use rigel_gpu::{CacheStats, Device, Options, Selector};
-use rigel_stwo_workloads::choice::{self as stwo, Channel};
-use rigel_workloads::{Field, Fri, Hash, timed};
+use rigel_proofs::stwo::{self, Channel};
+use rigel_statements::timed;
+use rigel_workloads::{Field, Fri, Hash};
 use serde::Serialize;
 
 use crate::Failure;
@@ -120,7 +121,11 @@ fn choices(arguments: &Arguments) -> Result<Vec<Choice>, String> {
         }
         if let Some(workload) = workload.of_stwo().filter(|_| prover != Some(Prover::Plonky3)) {
             let (log_size, fri) = (log_rows.unwrap_or(stwo::default_log_size(workload)), stwo::Fri::default());
-            choices.push(Choice::Stwo(stwo::Choice { workload, log_size, channel: Channel::Blake2s, fri }));
+            let choice = stwo::Choice { workload, log_size, channel: Channel::Blake2s, fri };
+            // Of all workloads those that the build has; one that was named is refused below if it is not there.
+            if choice.is_built() || !named.is_empty() {
+                choices.push(Choice::Stwo(choice));
+            }
         }
     }
     choices.iter().try_for_each(Choice::check)?;

@@ -5,8 +5,9 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use rigel_stwo_workloads::choice as stwo;
-use rigel_workloads::{Field, Fri, Hash, Security, Statement, Workload as Plonky3Workload};
+use crate::stwo;
+use rigel_statements::{Security, Statement};
+use rigel_workloads::{Field, Fri, Hash, Workload as Plonky3Workload};
 
 /// Upstream's provers that have a device implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -113,7 +114,7 @@ impl Workload {
     }
 
     /// Stwo's workload of this name.
-    pub fn of_stwo(self) -> Option<rigel_stwo_workloads::Workload> {
+    pub fn of_stwo(self) -> Option<crate::stwo::Workload> {
         self.name().parse().ok()
     }
 
@@ -201,6 +202,14 @@ impl Choice {
         }
     }
 
+    /// Whether this build can prove it.
+    pub fn is_built(&self) -> bool {
+        match self {
+            Self::Plonky3(choice) => choice.is_built(),
+            Self::Stwo(choice) => choice.is_built(),
+        }
+    }
+
     /// The security by upstream's analysis of the whole proof. There is none for Stwo.
     pub fn security(&self) -> Option<Security> {
         match self {
@@ -236,7 +245,7 @@ mod tests {
     fn every_workload_has_a_name_here() {
         let plonky3 = Plonky3Workload::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(Prover::Plonky3.workloads(), plonky3);
-        let mut stwo = rigel_stwo_workloads::Workload::ALL.map(|workload| workload.name()).to_vec();
+        let mut stwo = crate::stwo::Workload::ALL.map(|workload| workload.name()).to_vec();
         let mut named = Prover::Stwo.workloads();
         stwo.sort_unstable();
         named.sort_unstable();

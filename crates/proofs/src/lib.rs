@@ -1,5 +1,5 @@
 //! Proofs of the workloads as files: what a proof states ([`choice`]), how it is stored ([`proof_file`]), and whether
-//! upstream's verifier accepts it ([`verdict`]). The command line and the Python package share them, so that a file
+//! upstream's verifier accepts it ([`verdict`]). Without the feature `stwo` statements of Stwo are named and refused. The command line and the Python package share them, so that a file
 //! written by one is read by the other.
 //!
 //! ```
@@ -27,4 +27,5 @@
 
 pub mod choice;
 pub mod proof_file;
+pub mod stwo;
 pub mod verdict;

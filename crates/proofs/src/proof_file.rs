@@ -243,7 +243,7 @@ fn parse(header: &[u8], version: u32) -> serde_json::Result<Header> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rigel_stwo_workloads::choice as stwo;
+    use crate::stwo;
     use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
 
     fn plonky3() -> Plonky3Choice {
@@ -258,7 +258,7 @@ mod tests {
 
     fn stwo() -> stwo::Choice {
         stwo::Choice {
-            workload: rigel_stwo_workloads::Workload::StateMachine,
+            workload: crate::stwo::Workload::StateMachine,
             log_size: 5,
             channel: stwo::Channel::Blake2s,
             fri: stwo::Fri::default(),

@@ -7,8 +7,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rigel_gpu::Bytes;
-use rigel_workloads::panics::{message, quietly};
-use rigel_workloads::{Rejection, Security};
+use rigel_statements::panics::{message, quietly};
+use rigel_statements::{Rejection, Security};
 use serde::Serialize;
 
 use crate::choice::Choice;
@@ -43,7 +43,7 @@ impl Bits {
 pub const MEMORY: usize = 64 << 20;
 
 /// A proof takes at most so many times its bytes in memory, besides them: narrow tables have many small vectors, and
-/// [`bounded`](rigel_workloads::bounded) counts each with room for twice its elements.
+/// [`bounded`](rigel_statements::bounded) counts each with room for twice its elements.
 const READ: usize = 4;
 
 /// The memory that verifying a proof of so many bytes takes, in bytes.
@@ -123,8 +123,8 @@ pub fn judged(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unveri
 
 #[cfg(test)]
 mod tests {
-    use rigel_stwo_workloads::choice as stwo;
-    use rigel_workloads::bounded::{Bounds, Unreadable, from_bytes};
+    use crate::stwo;
+    use rigel_statements::bounded::{Bounds, Unreadable, from_bytes};
     use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
 
     use super::*;
@@ -133,7 +133,7 @@ mod tests {
     fn a_large_statement_is_refused_before_anything_is_computed() {
         let plonk = |log_size, log_blowup| {
             let fri = stwo::Fri { log_blowup, ..stwo::Fri::default() };
-            let (workload, channel) = (rigel_stwo_workloads::Workload::Plonk, stwo::Channel::Blake2s);
+            let (workload, channel) = (crate::stwo::Workload::Plonk, stwo::Channel::Blake2s);
             Choice::Stwo(stwo::Choice { workload, log_size, channel, fri })
         };
         let lookups = |log_rows| {
@@ -169,7 +169,7 @@ mod tests {
         fn least(choice: impl Fn(u32) -> Choice) -> Option<u32> {
             (6..=26).find(|&log_size| choice(log_size).verification_bytes() > MEMORY)
         }
-        use rigel_stwo_workloads::Workload as Stwo;
+        use crate::stwo::Workload as Stwo;
         assert_eq!(
             [Stwo::Plonk, Stwo::Xor, Stwo::Blake2s].map(|workload| least(stwo(workload))),
             [18, 19, 19].map(Some)

@@ -8,12 +8,12 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rigel_gpu::{Bytes, Device, Report};
-use rigel_plonky3::Policy;
 use rigel_proofs::choice::{Choice, Prover, Workload};
 use rigel_proofs::proof_file::{self, Header, Unread};
 use rigel_proofs::verdict::{self, Bits, MEMORY, Unverified};
-use rigel_workloads::Made;
-use rigel_workloads::many::Many;
+use rigel_statements::Made;
+use rigel_statements::OnFailure;
+use rigel_statements::many::Many;
 use serde_json::{Map, Value};
 
 use crate::devices::several_for_proofs;
@@ -189,7 +189,7 @@ fn _prove(
     let names = device.to_owned();
     interruptible_steps(py, choice.to_string(), progress, 3, move |steps: &Steps| {
         // A named device does not fall back; `auto` does, and the proof reports it.
-        let policy = Policy { cpu_on_failure: names == "auto", ..Policy::default() };
+        let policy = OnFailure::cpu_if(names == "auto");
         let (devices, no_device) = several_for_proofs(&names)?;
         steps.next("generating the trace".into())?;
         statement.generate();
@@ -224,7 +224,7 @@ fn _prove_many(
     choice.statement().map_err(PyValueError::new_err)?;
     let names = device.to_owned();
     interruptible_steps(py, choice.to_string(), progress, count as usize + 1, move |steps: &Steps| {
-        let policy = Policy { cpu_on_failure: names == "auto", ..Policy::default() };
+        let policy = OnFailure::cpu_if(names == "auto");
         let (devices, no_device) = several_for_proofs(&names)?;
         if count == 0 {
             return Ok(Vec::new());
@@ -256,7 +256,7 @@ fn _prove_many(
     })
 }
 
-fn failed(error: rigel_workloads::Failure) -> PyErr {
+fn failed(error: rigel_statements::Failure) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-/// What is accepted.
+/// The limits of values that are accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// The memory of all vectors and maps together, in bytes, with room for twice their elements.
@@ -19,12 +19,12 @@ pub struct Bounds {
     pub largest: u32,
 }
 
-/// Why bytes are not accepted.
+/// The reason why bytes are not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// They take more memory than the limit, which this is.
+    /// The value takes more memory than this limit.
     Memory(usize),
-    /// They are not the encoding of a value, for this reason.
+    /// The bytes are not the encoding of a value, for this reason.
     Malformed(String),
 }
 
@@ -79,7 +79,7 @@ impl postcard::ser_flavors::Flavor for Compared<'_> {
     }
 }
 
-/// What is left of the memory; `None` once it was exceeded.
+/// The memory that is left; `None` once it was exceeded.
 struct Budget {
     left: Cell<Option<usize>>,
     too_large: Cell<bool>,
@@ -102,8 +102,8 @@ impl Budget {
     }
 }
 
-/// Whatever takes part in deserializing, with the budget. The elements of vectors and maps are charged, those of tuples
-/// and structs are part of something that was.
+/// A part of deserializing, with the budget. The elements of vectors and maps are charged, those of tuples and
+/// structs are part of something that was.
 struct Bounded<'b, T> {
     inner: T,
     budget: &'b Budget,

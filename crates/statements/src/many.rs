@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rigel_gpu::{Device, Member, Pool, PoolError, Share};
-use rigel_plonky3::Policy;
 
-use crate::{Failure, Made, Statement};
+use crate::{Failure, Made, OnFailure, Statement};
 
 /// Plonky3's proofs at a time on one device: uploads and the host's part of some overlap the work of the others. On an
 /// H200, four at a time made 102 proofs of KeccakAir with 2^15 rows a second, and two 82 (`rigel bench several`).
@@ -16,18 +15,18 @@ const AT_ONCE: usize = 4;
 struct Failed(Failure);
 
 impl Failed {
-    fn is(&self, of_gpu: fn(&rigel_gpu::Error) -> bool, of_plonky3: fn(&rigel_plonky3::Error) -> bool) -> bool {
-        self.0.downcast_ref().is_some_and(of_gpu) || self.0.downcast_ref().is_some_and(of_plonky3)
+    fn is(&self, of_gpu: fn(&rigel_gpu::Error) -> bool) -> bool {
+        self.0.downcast_ref().is_some_and(of_gpu)
     }
 }
 
 impl PoolError for Failed {
     fn is_lost_device(&self) -> bool {
-        self.is(PoolError::is_lost_device, PoolError::is_lost_device)
+        self.is(PoolError::is_lost_device)
     }
 
     fn is_of_device(&self) -> bool {
-        self.is(PoolError::is_of_device, PoolError::is_of_device)
+        self.is(PoolError::is_of_device)
     }
 
     fn cancelled() -> Self {
@@ -56,19 +55,19 @@ pub struct Many {
 
 impl Many {
     /// Makes the statement for each device, or one for the CPU, each with a witness of its own. They are made at the
-    /// same time. A device that fails meanwhile is left out if the CPU could take its place by the policy, and `note`
+    /// same time. A device that fails meanwhile is left out if the CPU may take its place, and `note`
     /// is told why. Proofs of one device overlap if `overlaps`; those of the CPU, which use all cores, never do.
     pub fn prepare(
         statement: impl Fn() -> Result<Box<dyn Statement>, Failure> + Sync,
         devices: &[Device],
-        policy: Policy,
+        on_failure: OnFailure,
         overlaps: bool,
         mut note: impl FnMut(String),
     ) -> Result<Self, Failure> {
         let make = |device: Option<&Device>| -> Result<Member<Ready>, Failure> {
             let mut statement = statement()?;
             statement.generate();
-            statement.prepare(device, policy)?;
+            statement.prepare(device, on_failure)?;
             let budget = device.map_or(Ok(usize::MAX), |device| device.available_among(devices))?;
             Ok(Member { to: Arc::from(statement), device: device.cloned(), budget })
         };
@@ -84,7 +83,7 @@ impl Many {
         let mut members = Vec::with_capacity(devices.len());
         for (device, made) in devices.iter().zip(made) {
             match made.map_err(Failed) {
-                Err(failed) if policy.cpu_on_failure && failed.is_of_device() => {
+                Err(failed) if on_failure == OnFailure::Cpu && failed.is_of_device() => {
                     note(format!("{device} makes no proofs: {failed}"));
                 }
                 made => members.push(made.map_err(|failed| failed.0)?),

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 /// Whether a panic's message is expected.
 type Expected = fn(&str) -> bool;
 
-/// What is expected at the moment, by whom.
+/// The panics that are expected at the moment, each with the number of the caller that expects it.
 static EXPECTED: Mutex<(u64, Vec<(u64, Expected)>)> = Mutex::new((0, Vec::new()));
 
 fn expected() -> MutexGuard<'static, (u64, Vec<(u64, Expected)>)> {

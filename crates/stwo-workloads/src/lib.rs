@@ -59,9 +59,7 @@ pub mod wide_fibonacci;
 mod witness;
 pub mod xor;
 
-use std::fmt;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
 pub use blake2s::Blake2s;
 pub use compile::compile;
@@ -73,110 +71,13 @@ pub use poseidon2::Poseidon2;
 pub use prove::{
     FromHost, Interaction, InteractionSource, Proof, Unproved, benchmark_config, prove, prove_adopted, twiddles,
 };
+pub use rigel_statements::stwo::{UnknownWorkload, Workload};
 pub use state_machine::StateMachine;
 pub use statement::{Air, Provable, ProvableAir, Prover, Statement};
 pub use verify::{Rejection, VerifierKey, check_shape, verify};
 pub use wide_fibonacci::WideFibonacci;
 pub use witness::{Adopted, ComponentColumns, Evaluation, HostColumn, Tree, Witness};
 pub use xor::Xor;
-
-/// A workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Workload {
-    /// Sequences of sums of squares, one per row.
-    WideFibonacci,
-    /// A chain of Poseidon2 permutations, 8 per row.
-    Poseidon2,
-    /// A circuit of additions and multiplications.
-    Plonk,
-    /// Steps in a plane, with two components.
-    StateMachine,
-    /// XORs and sums by table lookups.
-    Xor,
-    /// A chain of Blake2s compressions, with twelve components.
-    Blake2s,
-}
-
-impl Workload {
-    /// All workloads.
-    pub const ALL: [Self; 6] =
-        [Self::WideFibonacci, Self::Poseidon2, Self::Plonk, Self::StateMachine, Self::Xor, Self::Blake2s];
-
-    /// The workload's name, as in `Display` and `FromStr`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WideFibonacci => "wide-fibonacci",
-            Self::Poseidon2 => "poseidon2",
-            Self::Plonk => "plonk",
-            Self::StateMachine => "state-machine",
-            Self::Xor => "xor",
-            Self::Blake2s => "blake2s",
-        }
-    }
-
-    /// The unit of its size.
-    pub fn unit(self) -> &'static str {
-        match self {
-            Self::WideFibonacci | Self::Xor => "rows",
-            Self::Poseidon2 => "permutations",
-            Self::Plonk => "gates",
-            Self::StateMachine => "steps",
-            Self::Blake2s => "compressions",
-        }
-    }
-
-    /// The rows of the highest component, as a power of two, for 2^`log_size` units.
-    pub(crate) fn log_rows(self, log_size: u32) -> u32 {
-        match self {
-            Self::WideFibonacci | Self::Plonk | Self::StateMachine => log_size,
-            Self::Poseidon2 => log_size - poseidon2::LOG_INSTANCES,
-            Self::Xor => log_size.max(2 * xor::bits(log_size)),
-            Self::Blake2s => log_size.max(2 * blake2s::BITS),
-        }
-    }
-
-    /// The number of preprocessed columns and their rows, as a power of two, for 2^`log_size` units.
-    pub(crate) fn preprocessed(self, log_size: u32) -> (usize, u32) {
-        match self {
-            Self::WideFibonacci | Self::Poseidon2 | Self::StateMachine => (0, 0),
-            Self::Plonk => (plonk::CIRCUIT.len(), log_size),
-            Self::Xor => (xor::TABLE, 2 * xor::bits(log_size)),
-            Self::Blake2s => (xor::TABLE, 2 * blake2s::BITS),
-        }
-    }
-
-    /// The smallest and largest size, as powers of two. A component has at least 16 rows, one vector of upstream's
-    /// SIMD backend.
-    pub fn log_sizes(self) -> RangeInclusive<u32> {
-        match self {
-            Self::WideFibonacci | Self::Xor => 4..=26,
-            Self::Poseidon2 => 4 + poseidon2::LOG_INSTANCES..=26,
-            Self::Plonk => 4..=26,
-            Self::StateMachine => 5..=26,
-            Self::Blake2s => 4..=20,
-        }
-    }
-}
-
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Workload {
-    type Err = UnknownWorkload;
-
-    fn from_str(name: &str) -> Result<Self, UnknownWorkload> {
-        let named = Self::ALL.into_iter().find(|workload| workload.name() == name);
-        named.ok_or_else(|| UnknownWorkload(name.to_string()))
-    }
-}
-
-/// An unknown workload name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown workload {0:?}; available: {names}", names = Workload::ALL.map(Workload::name).join(", "))]
-pub struct UnknownWorkload(String);
 
 /// A size outside a workload's range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,11 +19,12 @@ use crate::random::Random;
 use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill};
 use crate::{Workload, check_size};
+use rigel_statements::stwo::CIRCUIT_COLUMNS;
 
 relations!(WireElements: 2);
 
 /// The names of the preprocessed columns.
-pub(crate) const CIRCUIT: [&str; 4] = ["plonk_a_wire", "plonk_b_wire", "plonk_c_wire", "plonk_op"];
+pub(crate) const CIRCUIT: [&str; CIRCUIT_COLUMNS] = ["plonk_a_wire", "plonk_b_wire", "plonk_c_wire", "plonk_op"];
 
 /// The number of inputs: the first wires, which no gate yields.
 const INPUTS: usize = 2;

@@ -23,6 +23,7 @@ use crate::random::Random;
 use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill};
 use crate::{Workload, check_size};
+use rigel_statements::stwo::LOG_PERMUTATIONS;
 
 relations!(PermutationElements: 16);
 
@@ -33,7 +34,7 @@ pub const HALF_FULL_ROUNDS: usize = 4;
 /// Partial rounds.
 pub const PARTIAL_ROUNDS: usize = 14;
 /// The logarithm of the number of permutations per row.
-pub const LOG_INSTANCES: u32 = 3;
+pub const LOG_INSTANCES: u32 = LOG_PERMUTATIONS;
 const INSTANCES: usize = 1 << LOG_INSTANCES;
 /// The number of columns of an instance: its input, and two per S-box.
 const COLUMNS: usize = WIDTH + 2 * (2 * HALF_FULL_ROUNDS * WIDTH + PARTIAL_ROUNDS);

@@ -19,19 +19,12 @@ use crate::random::Random;
 use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill, host_column};
 use crate::{Workload, check_size};
+use rigel_statements::stwo::{TABLE_COLUMNS, limb_bits};
 
 relations!(XorElements: 3, RangeElements: 1);
 
 /// Columns of a row of words: the limbs of x, y and z, low before high, and the carry.
 const COLUMNS: usize = 7;
-
-/// The columns of [`table`].
-pub(crate) const TABLE: usize = 3;
-
-/// The bits of a limb: 8, or fewer if the tables would be higher than the component that looks into them.
-pub(crate) fn bits(log_rows: u32) -> u32 {
-    (log_rows.saturating_sub(1) / 2).clamp(2, 8)
-}
 
 /// 2^`log_rows` pairs of words with their XOR and their sum.
 #[derive(Clone, Debug)]
@@ -44,7 +37,7 @@ pub struct Xor {
 impl Xor {
     /// Limbs of 8 bits, or fewer if the tables would be higher than the component that looks into them.
     pub fn new(log_rows: u32, seed: u64) -> Result<Self, crate::BadSize> {
-        Self::with_bits(log_rows, bits(log_rows), seed)
+        Self::with_bits(log_rows, limb_bits(log_rows), seed)
     }
 
     /// Limbs of `bits` bits, 2 to 8: tables of 2^(2 bits) rows.
@@ -189,13 +182,13 @@ impl FrameworkEval for TablesEval {
 }
 
 /// The names of the columns of [`table`].
-pub(crate) fn table_ids(bits: u32) -> [PreProcessedColumnId; TABLE] {
+pub(crate) fn table_ids(bits: u32) -> [PreProcessedColumnId; TABLE_COLUMNS] {
     ["a", "b", "c"].map(|column| PreProcessedColumnId { id: format!("xor{bits}_{column}") })
 }
 
 /// The XOR table of limbs of `bits` bits: row a 2^bits + b is (a, b, a ^ b).
 pub(crate) fn table(bits: u32) -> Vec<HostColumn> {
-    fill(2 * bits, TABLE, |row, cells| {
+    fill(2 * bits, TABLE_COLUMNS, |row, cells| {
         let (a, b) = (row as u32 >> bits, row as u32 & ((1 << bits) - 1));
         cells.copy_from_slice(&[a, b, a ^ b].map(field));
     })

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, Selector};
-use rigel_plonky3::Policy;
+use rigel_statements::stwo::{Channel, Fri, Making};
+use rigel_statements::{OnFailure, Statement};
 use rigel_stwo_workloads::Workload;
-use rigel_stwo_workloads::choice::{Channel, Choice, Fri, Making};
-use rigel_workloads::{Field, Hash, Statement, Workload as Plonky3Workload};
+use rigel_stwo_workloads::choice::statement;
+use rigel_workloads::{Field, Hash, Workload as Plonky3Workload};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -47,7 +48,7 @@ fn of_plonky3(workload: Plonky3Workload) -> Box<dyn Statement> {
 
 fn of_stwo(workload: Workload) -> Box<dyn Statement> {
     let fri = Fri { queries: 2, pow_bits: 1, ..Fri::default() };
-    Choice { workload, log_size: 5, channel: Channel::Blake2s, fri }.statement(Making::default()).unwrap()
+    statement(workload, 5, Channel::Blake2s, fri, Making::default()).unwrap()
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn what_is_compiled_ahead_is_what_a_proof_needs() {
         statement.generate();
         let ahead = compilations(|| assert!(statement.compile(&device).unwrap() > 0));
         let prove = |statement: &mut dyn Statement, device: &Device| {
-            statement.prepare(Some(device), Policy::default()).unwrap();
+            statement.prepare(Some(device), OnFailure::Fail).unwrap();
             compilations(|| drop(statement.prove().unwrap()))
         };
         assert_eq!(prove(&mut *statement, &device), 0, "{workload}");

@@ -7,8 +7,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, Error, Selector, background};
-use rigel_plonky3::Policy;
-use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload, timed};
+use rigel_statements::OnFailure;
+use rigel_statements::{Statement, timed};
+use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -29,7 +30,7 @@ fn main() -> Result<(), Failure> {
     };
     let mut statement = choice.statement()?;
     statement.generate();
-    statement.prepare(device.as_ref(), Policy::default()).map_err(|error| error.to_string())?;
+    statement.prepare(device.as_ref(), OnFailure::Fail).map_err(|error| error.to_string())?;
     let first = prove(&*statement)?;
     background::finish();
 

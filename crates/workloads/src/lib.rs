@@ -1,10 +1,10 @@
 //! The workloads that Rigel's command line proves and measures, and the configurations in which they can be proved.
 //!
-//! Upstream's provers and ours are compiled for each combination of field and hash. They are behind one trait,
-//! [`Statement`], so that this is done once, here, and callers see none of upstream's types.
+//! Upstream's provers and ours are compiled for each combination of field and hash, in a crate for each field below this
+//! one. They are behind one trait, [`Statement`], so that callers see none of upstream's types.
 //!
 //! ```
-//! use rigel_plonky3::Policy;
+//! use rigel_statements::OnFailure;
 //! use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 //!
 //! let fri = Fri { pow_bits: 4, batch_pow_bits: 0, ..Fri::default() };
@@ -17,67 +17,20 @@
 //! };
 //! let mut statement = choice.statement()?;
 //! statement.generate();
-//! statement.prepare(None, Policy::default())?; // the CPU; Some(&device) for a device
+//! statement.prepare(None, OnFailure::Fail)?; // the CPU; Some(&device) for a device
 //! let made = statement.prove()?;
 //! assert_eq!(statement.verify(&made.proof, &statement.publics(), usize::MAX), Ok(()));
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
-mod batch;
-mod blake3;
-pub mod bounded;
-mod configs;
-mod either;
-mod fibonacci;
-mod fri;
-mod keccak;
-mod lookups;
-pub mod many;
-pub mod panics;
-mod poseidon2;
-mod single;
-mod statement;
-
 use std::fmt;
 
 use clap::ValueEnum;
-use p3_air::symbolic::SymbolicExpressionExt;
-use p3_blake3_air::Blake3Air;
-use p3_field::Algebra;
-use p3_keccak_air::KeccakAir;
+use rigel_statements::Statement;
+use rigel_workloads_tables::{Case, preprocessed_of_lookups};
 use serde::{Deserialize, Serialize};
 
-pub use fri::Fri;
-pub use statement::{Made, Rejection, Security, Statement, TableShape, timed};
-
-use batch::Batch;
-use either::Either;
-use fibonacci::Fibonacci;
-use poseidon2::WithConstants;
-use single::{ProvableTable, Single};
-use statement::Config;
-
-/// Why a proof could not be made.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// The seed of all witnesses.
-const SEED: u64 = 1;
-
-/// The workload to prove.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// Keccak-f permutations, 24 rows each
-    Keccak,
-    /// Poseidon2 permutations, 8 per row
-    Poseidon2,
-    /// Blake3 compressions, one per row
-    Blake3,
-    /// Fibonacci numbers, with public values
-    Fibonacci,
-    /// Eight tables connected by 20 lookups
-    Lookups,
-}
+pub use rigel_workloads_tables::{Fri, Hash, Workload};
 
 /// The field, and the degree of its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -95,32 +48,11 @@ pub enum Field {
     Goldilocks3,
 }
 
-/// The hash of trees and challenges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Hash {
-    /// Keccak-f as a sponge in the trees, Keccak-256 for challenges
-    Keccak,
-    /// Keccak-256
-    #[value(name = "keccak256")]
-    #[serde(rename = "keccak256")]
-    Keccak256,
-    /// The field's Poseidon2
-    #[value(name = "poseidon2")]
-    #[serde(rename = "poseidon2")]
-    Poseidon2,
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.to_possible_value().expect("none is hidden").get_name())
+    }
 }
-
-macro_rules! named {
-    ($($type:ty),*) => { $(
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.to_possible_value().expect("none is hidden").get_name())
-            }
-        }
-    )* };
-}
-named!(Workload, Field, Hash);
 
 /// The statement that a proof is about, except for its public values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,41 +69,18 @@ pub struct Choice {
     pub fri: Fri,
 }
 
-impl Workload {
-    /// The minimum and maximum number of rows, as powers of two.
-    fn log_rows(self) -> (u32, u32) {
-        match self {
-            Self::Keccak => (5, 24),
-            Self::Poseidon2 | Self::Blake3 => (3, 24),
-            Self::Fibonacci => (3, 31),
-            // The verifier recomputes the preprocessed tables, which are 2^4 times smaller.
-            Self::Lookups => (6, 26),
+/// Whether a workload can be proved with a field and a hash in a full build. Each combination takes time to compile, so
+/// only those that the benchmarks need are offered, and each field and each hash with at least one workload.
+fn is_offered(workload: Workload, field: Field, hash: Hash) -> bool {
+    match (field, hash) {
+        (Field::KoalaBear | Field::Goldilocks, Hash::Keccak) => true,
+        (Field::KoalaBear, Hash::Poseidon2) | (Field::BabyBear, Hash::Keccak) => {
+            matches!(workload, Workload::Keccak | Workload::Fibonacci | Workload::Lookups)
         }
-    }
-
-    /// The default number of rows, as a power of two.
-    pub fn default_log_rows(self) -> u32 {
-        match self {
-            Self::Keccak => 14,
-            Self::Poseidon2 | Self::Blake3 => 12,
-            Self::Fibonacci => 16,
-            Self::Lookups => 16,
-        }
-    }
-
-    /// Whether it can be proved with a field and a hash in a full build. Each combination takes time to compile, so
-    /// only those that the benchmarks need are offered, and each field and each hash with at least one workload.
-    fn with(self, field: Field, hash: Hash) -> bool {
-        match (field, hash) {
-            (Field::KoalaBear | Field::Goldilocks, Hash::Keccak) => true,
-            (Field::KoalaBear, Hash::Poseidon2) | (Field::BabyBear, Hash::Keccak) => {
-                matches!(self, Self::Keccak | Self::Fibonacci | Self::Lookups)
-            }
-            (Field::KoalaBear, Hash::Keccak256)
-            | (Field::BabyBear | Field::Goldilocks, Hash::Poseidon2)
-            | (Field::Goldilocks3, Hash::Keccak) => self == Self::Fibonacci,
-            _ => false,
-        }
+        (Field::KoalaBear, Hash::Keccak256)
+        | (Field::BabyBear | Field::Goldilocks, Hash::Poseidon2)
+        | (Field::Goldilocks3, Hash::Keccak) => workload == Workload::Fibonacci,
+        _ => false,
     }
 }
 
@@ -215,7 +124,7 @@ impl Choice {
             Field::KoalaBear | Field::BabyBear => 4,
             Field::Goldilocks | Field::Goldilocks3 => 8,
         };
-        let (cells, log_highest) = lookups::preprocessed(self.log_rows);
+        let (cells, log_highest) = preprocessed_of_lookups(self.log_rows);
         // The tables, extended columns in two orders, and a tree of digests of 32 bytes; twice, because one is made
         // from another.
         2 * (cells * value + ((2 * cells * value + (64 << log_highest)) << self.fri.log_blowup))
@@ -223,7 +132,7 @@ impl Choice {
 
     /// Whether the workload can be proved with the field and the hash in a full build.
     pub fn is_offered(&self) -> bool {
-        self.workload.with(self.field, self.hash) && (!self.fri.zk || self.is_hidden())
+        is_offered(self.workload, self.field, self.hash) && (!self.fri.zk || self.is_hidden())
     }
 
     /// Whether there is a configuration that hides the trace.
@@ -241,29 +150,19 @@ impl Choice {
     /// The statement, without a witness or a device yet.
     pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
         self.check()?;
-        let made = match (self.field, self.hash) {
+        let case = Case { workload: self.workload, log_rows: self.log_rows, fri: self.fri };
+        let made = match self.field {
+            Field::KoalaBear => rigel_workloads_koala_bear::statement(case, self.hash),
             #[cfg(feature = "full")]
-            (Field::KoalaBear, Hash::Keccak) if self.fri.zk => self.hiding(),
-            (Field::KoalaBear, Hash::Keccak) => self.all::<_, poseidon2::KoalaBearAir>(configs::koala_bear_keccak),
+            Field::BabyBear => rigel_workloads_baby_bear::statement(case, self.hash),
             #[cfg(feature = "full")]
-            (Field::Goldilocks, Hash::Keccak) => {
-                self.all::<_, poseidon2::GoldilocksAir>(configs::goldilocks_keccak)
-            }
+            Field::Goldilocks => rigel_workloads_goldilocks::statement(case, self.hash),
             #[cfg(feature = "full")]
-            (Field::KoalaBear, Hash::Poseidon2) => self.most(configs::koala_bear_poseidon2),
-            #[cfg(feature = "full")]
-            (Field::BabyBear, Hash::Keccak) => self.most(configs::baby_bear_keccak),
-            #[cfg(feature = "full")]
-            (Field::KoalaBear, Hash::Keccak256) => self.single(configs::koala_bear_keccak256, Fibonacci),
-            #[cfg(feature = "full")]
-            (Field::BabyBear, Hash::Poseidon2) => self.single(configs::baby_bear_poseidon2, Fibonacci),
-            #[cfg(feature = "full")]
-            (Field::Goldilocks, Hash::Poseidon2) => self.single(configs::goldilocks_poseidon2, Fibonacci),
-            #[cfg(feature = "full")]
-            (Field::Goldilocks3, Hash::Keccak) => self.single(configs::goldilocks3_keccak, Fibonacci),
-            _ => return Err(self.not_offered()),
+            Field::Goldilocks3 => rigel_workloads_goldilocks::statement_of_degree_3(case, self.hash),
+            #[cfg(not(feature = "full"))]
+            _ => None,
         };
-        Ok(made)
+        made.ok_or_else(|| self.not_offered())
     }
 
     fn not_offered(&self) -> String {
@@ -272,59 +171,6 @@ impl Choice {
             return "--zk is for keccak and fibonacci, with koala-bear and keccak".into();
         }
         format!("{workload} is not available with {field} and {hash}. Available:\n{}", offered())
-    }
-
-    /// All workloads; `P` is the Poseidon2 AIR over the field.
-    fn all<SC, P>(&self, config: fn(&Fri) -> SC) -> Box<dyn Statement>
-    where
-        SC: Config,
-        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
-        P: WithConstants + ProvableTable<SC>,
-    {
-        type Airs<P> = Either<Either<KeccakAir, Fibonacci>, Either<Blake3Air, P>>;
-        let air: Airs<P> = match self.workload {
-            Workload::Keccak => Either::Left(Either::Left(KeccakAir {})),
-            Workload::Fibonacci => Either::Left(Either::Right(Fibonacci)),
-            Workload::Blake3 => Either::Right(Either::Left(Blake3Air {})),
-            Workload::Poseidon2 => Either::Right(Either::Right(P::with_constants())),
-            Workload::Lookups => return self.lookups(config),
-        };
-        self.single(config, air)
-    }
-
-    /// Proofs that hide the trace.
-    #[cfg(feature = "full")]
-    fn hiding(&self) -> Box<dyn Statement> {
-        let air = match self.workload {
-            Workload::Keccak => Either::Left(KeccakAir {}),
-            _ => Either::Right(Fibonacci),
-        };
-        self.single(configs::koala_bear_hiding, air)
-    }
-
-    /// All workloads except Poseidon2 and Blake3.
-    #[cfg(feature = "full")]
-    fn most<SC: Config>(&self, config: fn(&Fri) -> SC) -> Box<dyn Statement>
-    where
-        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
-    {
-        let air = match self.workload {
-            Workload::Lookups => return self.lookups(config),
-            Workload::Keccak => Either::Left(KeccakAir {}),
-            _ => Either::Right(Fibonacci),
-        };
-        self.single(config, air)
-    }
-
-    fn lookups<SC: Config>(&self, config: fn(&Fri) -> SC) -> Box<dyn Statement>
-    where
-        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
-    {
-        Box::new(Batch::new(config(&self.fri), self.fri, self.log_rows))
-    }
-
-    fn single<SC: Config>(&self, config: fn(&Fri) -> SC, air: impl ProvableTable<SC>) -> Box<dyn Statement> {
-        Box::new(Single::new(config, air, self.fri, self.log_rows))
     }
 }
 
@@ -341,7 +187,7 @@ fn offered() -> String {
     let mut out = String::new();
     for &field in Field::value_variants() {
         for &hash in Hash::value_variants() {
-            let there = Workload::value_variants().iter().filter(|workload| workload.with(field, hash));
+            let there = Workload::value_variants().iter().filter(|&&workload| is_offered(workload, field, hash));
             let names: Vec<String> = there.map(ToString::to_string).collect();
             if names.is_empty() {
                 continue;

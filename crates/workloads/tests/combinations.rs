@@ -1,4 +1,4 @@
-//! Which workloads are offered over which fields and hashes.
+//! Tests of which workloads are offered over which fields and hashes.
 
 use clap::ValueEnum;
 use rigel_workloads::{Choice, Field, Fri, Hash, Workload};

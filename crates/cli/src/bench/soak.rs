@@ -9,11 +9,13 @@ use clap::ValueEnum;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_gpu::{Device, DeviceKind, Emulation, Error as GpuError, Options};
-use rigel_plonky3::{Error as ProofError, Policy};
-use rigel_stwo_workloads::Workload as StwoWorkload;
-use rigel_stwo_workloads::choice::{self as stwo, Making};
-use rigel_workloads::panics;
-use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload};
+use rigel_plonky3::Error as ProofError;
+use rigel_proofs::stwo::Workload as StwoWorkload;
+use rigel_proofs::stwo::{self, Making};
+use rigel_statements::OnFailure;
+use rigel_statements::Statement;
+use rigel_statements::panics;
+use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 use serde::Serialize;
 
 use super::{Devices, faults, open};
@@ -226,13 +228,13 @@ impl Soak<'_> {
             return Ok(known[rng.random_range(0..known.len())].clone());
         }
         let (most, kind) = (self.arguments.log_rows, self.device.kind());
-        let prover = if rng.random() { Prover::Plonky3 } else { Prover::Stwo };
+        let prover = if rng.random() || !cfg!(feature = "stwo") { Prover::Plonky3 } else { Prover::Stwo };
         let (name, mut statement) = match prover {
             Prover::Plonky3 => random_plonky3(rng, most, kind),
             Prover::Stwo => random_stwo(rng, most, kind),
         };
         statement.generate();
-        statement.prepare(Some(self.device), Policy::default())?;
+        statement.prepare(Some(self.device), OnFailure::Fail)?;
         let expected = one_thread.install(|| statement.prove_upstream())?.proof;
         let case = Arc::new(Case { prover, name, statement, expected });
         self.cases.lock().unwrap_or_else(PoisonError::into_inner).push(case.clone());
@@ -288,7 +290,7 @@ impl Soak<'_> {
             let device = Device::emulated(&emulation, &Options::from_env()?)?.remove(0);
             let mut statement = choice.statement()?;
             statement.generate();
-            statement.prepare(Some(&device), Policy::default())?;
+            statement.prepare(Some(&device), OnFailure::Fail)?;
             let made = statement.prove()?;
             statement
                 .verify(&made.proof, &statement.publics(), usize::MAX)
@@ -333,7 +335,7 @@ enum Cause {
 fn cause(error: &Failure) -> Cause {
     let gpu = match (error.downcast_ref::<ProofError>(), error.downcast_ref::<GpuError>()) {
         (Some(ProofError::DoesNotFit { .. }), _) => return Cause::Memory,
-        (Some(ProofError::Gpu(error)), _) | (_, Some(error)) => error,
+        (_, Some(error)) => error,
         _ => return Cause::None,
     };
     match gpu {

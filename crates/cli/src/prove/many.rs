@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use rigel_gpu::{Bytes, Share};
-use rigel_plonky3::Policy;
-use rigel_workloads::Made;
-use rigel_workloads::many::Many;
+use rigel_statements::Made;
+use rigel_statements::OnFailure;
+use rigel_statements::many::Many;
 use serde::Serialize;
 
 use super::report::verification;
@@ -20,12 +20,12 @@ use crate::terminal::{Align, Columns, Paint, Progress, number};
 /// Makes `count` proofs and reports.
 pub(super) fn run(arguments: &Arguments, choice: Choice, count: u64, json: bool) -> Result<bool, Failure> {
     let (devices, may_fall_back) = split::open(arguments)?;
-    let policy = Policy { cpu_on_failure: may_fall_back, ..Policy::default() };
+    let on_failure = OnFailure::cpu_if(may_fall_back);
     let place = if devices.is_empty() { "the CPU".to_string() } else { split::names(&devices) };
     let progress = Progress::spoken();
     progress.say(&format!("preparing {choice} on {place} …"));
     let note = |text: String| eprintln!("note: {text}");
-    let many = Many::prepare(|| statement(arguments, &choice), &devices, policy, choice.overlaps(), note)?;
+    let many = Many::prepare(|| statement(arguments, &choice), &devices, on_failure, choice.overlaps(), note)?;
     let publics = many.publics();
 
     progress.say(&format!("proving on {place}, {count} times …"));

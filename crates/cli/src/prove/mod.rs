@@ -9,7 +9,7 @@ mod split;
 use std::path::{Path, PathBuf};
 
 use rigel_gpu::{Device, Error, Fallback, Phase, Selector, Selectors, background};
-use rigel_plonky3::Policy;
+use rigel_statements::OnFailure;
 
 use crate::Failure;
 use crate::bench::proofs::{
@@ -22,8 +22,9 @@ use crate::terminal::{Progress, Refusal};
 use options::FriArguments;
 pub use options::choice;
 use report::Summary;
-use rigel_stwo_workloads::choice::{Channel, Making};
-use rigel_workloads::{Field, Hash, Statement, timed};
+use rigel_proofs::stwo::{Channel, Making};
+use rigel_statements::{Statement, timed};
+use rigel_workloads::{Field, Hash};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -98,15 +99,15 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     if device.is_some() {
         progress.say(&format!("preparing {place}; kernels that are not in the cache are compiled …"));
     }
-    let policy = Policy { cpu_on_failure: may_fall_back, ..Policy::default() };
+    let on_failure = OnFailure::cpu_if(may_fall_back);
     let (prepared, prepare_ms) = timed(|| match devices.as_slice() {
-        [] | [_] => statement.prepare(device.as_ref(), policy),
-        several => statement.prepare_over(several, policy),
+        [] | [_] => statement.prepare(device.as_ref(), on_failure),
+        several => statement.prepare_over(several, on_failure),
     });
     let failure = match prepared {
         // The device may be lost before the proof begins.
         Err(failure) if may_fall_back && device.is_some() && is_of_device(&failure) => {
-            statement.prepare(None, policy)?;
+            statement.prepare(None, on_failure)?;
             Some(failure)
         }
         prepared => {
@@ -181,8 +182,7 @@ fn statement(arguments: &Arguments, choice: &Choice) -> Result<Box<dyn Statement
 
 /// Whether a failure is the device's, so that the CPU may succeed.
 fn is_of_device(failure: &Failure) -> bool {
-    let of_prover = failure.downcast_ref::<rigel_plonky3::Error>();
-    failure.is::<Error>() || matches!(of_prover, Some(rigel_plonky3::Error::Gpu(_)))
+    failure.is::<Error>()
 }
 
 /// The requested device, and whether the CPU may take its place. `None` is the CPU: because it was asked for, or, with

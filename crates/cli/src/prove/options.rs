@@ -4,7 +4,7 @@ use rigel_workloads::Fri;
 
 use super::Arguments;
 use crate::choice::{Choice, Prover};
-use rigel_stwo_workloads::choice as stwo;
+use rigel_proofs::stwo;
 
 /// Parameters of FRI and of the trees. An option that the prover does not have is an error.
 #[derive(clap::Args)]

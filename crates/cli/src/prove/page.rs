@@ -9,7 +9,7 @@ use crate::bench::proofs::spans::{Segment, sums};
 use crate::page::timeline::{self, Span, Track};
 use crate::page::{document_of, escape};
 use crate::terminal::number;
-use rigel_workloads::TableShape;
+use rigel_statements::TableShape;
 
 /// The page. On the CPU, the phases are `upstream`'s; on a device, those of the report.
 pub fn page(summary: &Summary<'_>, upstream: &[Segment]) -> String {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::proof_file::Header;
 use crate::terminal::{Align, Columns, Paint, number, phases, wrap};
-use rigel_workloads::TableShape;
+use rigel_statements::TableShape;
 
 /// The summary of one proof.
 #[derive(Serialize)]
@@ -124,8 +124,7 @@ mod tests {
     fn a_file_that_takes_more_memory_is_verified_with_more() {
         let Choice::Stwo(plonk) = Workload::Plonk.usual(None).unwrap() else { unreachable!("it is Stwo's") };
         let command = |log_size| {
-            let header =
-                Header::new(Choice::Stwo(rigel_stwo_workloads::choice::Choice { log_size, ..plonk }), vec![]);
+            let header = Header::new(Choice::Stwo(rigel_proofs::stwo::Choice { log_size, ..plonk }), vec![]);
             verification(Path::new("proof.bin"), &header, 1 << 18)
         };
         assert_eq!(command(17), "rigel verify proof.bin");

@@ -22,9 +22,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::{Args as _, Command, FromArgMatches as _};
 use ready::Ready;
 use rigel_gpu::{Device, DeviceKind, Error, Selector};
-use rigel_plonky3::Policy;
+use rigel_statements::OnFailure;
+use rigel_statements::{Made, Statement, timed};
 use rigel_worker::{Failure as JobFailure, Job, Options};
-use rigel_workloads::{Made, Statement, timed};
 use serde_json::{Map, Value};
 
 use crate::choice::Choice;
@@ -248,7 +248,7 @@ impl Worker {
         job.report("trace_milliseconds", trace_ms);
         job.check()?;
         job.progress(0.1, "prepare");
-        let (prepared, prepare_ms) = timed(|| statement.prepare(self.device.as_ref(), Policy::default()));
+        let (prepared, prepare_ms) = timed(|| statement.prepare(self.device.as_ref(), OnFailure::Fail));
         job.report("prepare_milliseconds", prepare_ms);
         prepared.map_err(failure)?;
         job.check()?;
@@ -279,10 +279,7 @@ fn is_of_memory(error: &Failure) -> bool {
 }
 
 fn of_device(error: &Failure) -> Option<&Error> {
-    match error.downcast_ref::<rigel_plonky3::Error>() {
-        Some(rigel_plonky3::Error::Gpu(error)) => Some(error),
-        _ => error.downcast_ref::<Error>(),
-    }
+    error.downcast_ref()
 }
 
 /// A failure of the device is worth another attempt with another one.
@@ -373,7 +370,7 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use rigel_workloads::{Rejection, TableShape};
+    use rigel_statements::{Rejection, TableShape};
 
     use super::*;
 
@@ -388,10 +385,10 @@ mod tests {
 
     impl Statement for Crowded {
         fn generate(&mut self) {}
-        fn prepare(&mut self, _: Option<&Device>, _: Policy) -> Result<(), Failure> {
+        fn prepare(&mut self, _: Option<&Device>, _: OnFailure) -> Result<(), Failure> {
             Ok(())
         }
-        fn prepare_over(&mut self, _: &[Device], _: Policy) -> Result<(), Failure> {
+        fn prepare_over(&mut self, _: &[Device], _: OnFailure) -> Result<(), Failure> {
             Ok(())
         }
         fn compile(&self, _: &Device) -> Result<usize, Failure> {

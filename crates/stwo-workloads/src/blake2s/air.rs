@@ -26,6 +26,7 @@ use super::compression::{IV, MIXINGS, ROUNDS, SIGMA, TAIL};
 use crate::lookup::relations;
 use crate::witness::field;
 use crate::xor::{XorElements, table_ids};
+use rigel_statements::stwo::LIMB_BITS;
 
 /// Values of an entry that links rounds: the round's number, 16 words of state in bytes, 16 of message in halves.
 pub(crate) const LINK: usize = 1 + 16 * 4 + 16 * 2;
@@ -249,7 +250,7 @@ impl FrameworkEval for CompressionEval {
 }
 
 /// Bits of the limbs of the XOR table.
-pub(crate) const BITS: u32 = 8;
+pub(crate) const BITS: u32 = LIMB_BITS;
 
 /// The AIR of the XOR table: yields each row as often as it was used.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! The sizes of a statement's columns.
 
-use rigel_workloads::TableShape;
+use rigel_statements::TableShape;
 use stwo::core::air::Component;
 use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
 use stwo::prover::backend::simd::SimdBackend;

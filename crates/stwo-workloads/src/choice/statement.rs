@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use rigel_gpu::{Attempt, Device, Error, Fallback, PoolError, Report};
-use rigel_plonky3::Policy;
+use rigel_statements::OnFailure;
+use rigel_statements::bounded::{self, Bounds};
+use rigel_statements::panics::quietly;
+use rigel_statements::{Failure, Made, Rejection, Statement, TableShape, timed};
 use rigel_stwo::{CudaBackend, ProofSize};
-use rigel_workloads::bounded::{self, Bounds};
-use rigel_workloads::panics::quietly;
-use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, timed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stwo::core::channel::MerkleChannel;
@@ -19,7 +19,9 @@ use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::poly::twiddles::TwiddleTree;
 
 use super::shape::Sizes;
-use super::{Choice, Making, SEED};
+use rigel_statements::stwo::{Making, Workload};
+
+use super::SEED;
 use crate::{
     Adopted, AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
     VerifierKey, Witness, check_shape, compile, proof_size, prove, prove_adopted, twiddles, verify,
@@ -27,10 +29,11 @@ use crate::{
 
 /// A workload at one size, in one configuration and channel.
 pub(super) struct Stwo<MC> {
-    choice: Choice,
+    /// The workload, and the size in its unit, as a power of two.
+    size: (Workload, u32),
     config: PcsConfig,
     making: Making,
-    policy: Policy,
+    on_failure: OnFailure,
     statement: Box<dyn Provable<SimdBackend>>,
     sizes: Sizes,
     /// Twiddles are computed once, before any proof is timed.
@@ -64,14 +67,19 @@ where
     CudaBackend: BackendForChannel<MC>,
     Proof<MC::H>: Serialize + DeserializeOwned + Send,
 {
-    pub(super) fn new(choice: Choice, statement: Box<dyn Provable<SimdBackend>>, making: Making) -> Self {
+    pub(super) fn new(
+        size: (Workload, u32),
+        config: PcsConfig,
+        statement: Box<dyn Provable<SimdBackend>>,
+        making: Making,
+    ) -> Self {
         let sizes = Sizes::of(&*statement);
         let store_coefficients = making.store_coefficients || sizes.are_many_short_columns();
         Self {
-            choice,
-            config: choice.fri.config(),
+            size,
+            config,
             making: Making { store_coefficients, ..making },
-            policy: Policy::default(),
+            on_failure: OnFailure::Fail,
             sizes,
             statement,
             twiddles: OnceLock::new(),
@@ -154,15 +162,15 @@ where
         self.made(&proof?, milliseconds, report)
     }
 
-    fn use_devices(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
-        (self.policy, self.devices) = (policy, None);
-        let statement = CudaBackend::statement(self.choice.workload, self.choice.log_size, SEED)?;
+    fn use_devices(&mut self, devices: &[Device], on_failure: OnFailure) -> Result<(), Failure> {
+        (self.on_failure, self.devices) = (on_failure, None);
+        let statement = CudaBackend::statement(self.size.0, self.size.1, SEED)?;
         // They are computed once, before any proof is timed.
         statement.publics();
         let log_rows = statement.log_rows();
         let twiddles = catch(devices, || twiddles::<CudaBackend>(log_rows, &self.config));
         if let Err(error) = &twiddles
-            && !(policy.cpu_on_failure && is_of_device(error))
+            && !(on_failure == OnFailure::Cpu && is_of_device(error))
         {
             return Err(error.clone().into());
         }
@@ -222,21 +230,21 @@ where
         self.witness = Some((witness, interaction));
     }
 
-    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
+    fn prepare(&mut self, device: Option<&Device>, on_failure: OnFailure) -> Result<(), Failure> {
         let Some(device) = device else {
-            (self.policy, self.devices) = (policy, None);
+            (self.on_failure, self.devices) = (on_failure, None);
             self.twiddles();
             return Ok(());
         };
-        self.use_devices(std::slice::from_ref(device), policy)
+        self.use_devices(std::slice::from_ref(device), on_failure)
     }
 
-    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
-        self.use_devices(devices, policy)
+    fn prepare_over(&mut self, devices: &[Device], on_failure: OnFailure) -> Result<(), Failure> {
+        self.use_devices(devices, on_failure)
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
-        let statement = CudaBackend::statement(self.choice.workload, self.choice.log_size, SEED)?;
+        let statement = CudaBackend::statement(self.size.0, self.size.1, SEED)?;
         Ok(compile(&*statement, device)?)
     }
 
@@ -251,7 +259,7 @@ where
     fn prove(&self) -> Result<Made, Failure> {
         let Some(there) = &self.devices else { return self.on_cpu() };
         let failure = match self.on_devices(there, From::Host) {
-            Err(failure) if self.policy.cpu_on_failure && is_for_the_cpu(&failure) => failure,
+            Err(failure) if self.on_failure == OnFailure::Cpu && is_for_the_cpu(&failure) => failure,
             made => return made,
         };
         let mut made = self.on_cpu()?;
@@ -299,12 +307,13 @@ where
 
 #[cfg(test)]
 mod tests {
-    use rigel_workloads::bounded::Unreadable;
+    use rigel_statements::bounded::Unreadable;
     use stwo::core::fields::m31::BaseField;
 
-    use super::super::{Channel, Fri};
+    use rigel_statements::stwo::{Channel, Fri};
+
+    use super::super::statement as of;
     use super::*;
-    use crate::Workload;
 
     /// The end of a chain is taken from the proof's public values, of which the others are compared.
     #[test]
@@ -328,8 +337,8 @@ mod tests {
             }
             publics.push(0);
             assert_ne!(claimed(&publics), publics);
-            let choice = Choice { workload, log_size, channel: Channel::Blake2s, fri: Fri::default() };
-            let verdict = choice.statement(Making::default()).unwrap().verify(b"", &[vec![0; 32]], 1 << 20);
+            let made = of(workload, log_size, Channel::Blake2s, Fri::default(), Making::default());
+            let verdict = made.unwrap().verify(b"", &[vec![0; 32]], 1 << 20);
             assert!(matches!(verdict, Err(Rejection::Malformed(_))), "{verdict:?}");
         }
     }

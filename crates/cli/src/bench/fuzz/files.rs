@@ -4,9 +4,9 @@ use std::path::Path;
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
-use rigel_plonky3::Policy;
+use rigel_proofs::stwo;
 use rigel_proofs::verdict::{MEMORY, Unverified, judged, memory_of};
-use rigel_stwo_workloads::choice as stwo;
+use rigel_statements::OnFailure;
 use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -50,7 +50,7 @@ impl Originals {
         let fri = stwo::Fri { queries: 4, pow_bits: 2, ..stwo::Fri::default() };
         let of_stwo =
             |workload, log_size, channel| Choice::Stwo(stwo::Choice { workload, log_size, channel, fri });
-        use rigel_stwo_workloads::Workload as Stwo;
+        use rigel_proofs::stwo::Workload as Stwo;
         let choices = [
             plonky3(Workload::Fibonacci, 4, Field::KoalaBear, Hash::Keccak, false),
             plonky3(Workload::Fibonacci, 5, Field::KoalaBear, Hash::Keccak, false),
@@ -69,7 +69,7 @@ impl Originals {
         let make = |choice: Choice| {
             let mut statement = choice.statement()?;
             statement.generate();
-            statement.prepare(None, Policy::default())?;
+            statement.prepare(None, OnFailure::Fail)?;
             let proof = statement.prove_upstream()?.proof;
             Original::of(proof_file::encode(&Header::new(choice, statement.publics()), &proof))
         };
@@ -264,7 +264,7 @@ mod tests {
     fn a_header_is_restated_in_a_file_that_is_read() {
         let fri = stwo::Fri::default();
         let choice = stwo::Choice {
-            workload: rigel_stwo_workloads::Workload::Plonk,
+            workload: rigel_proofs::stwo::Workload::Plonk,
             log_size: 8,
             channel: stwo::Channel::Blake2s,
             fri,
@@ -283,7 +283,7 @@ mod tests {
         assert!(others.len() > 40);
         let is_large_chain = |other: &Header| match other.choice {
             Choice::Stwo(stwo::Choice { workload, log_size, .. }) => {
-                workload == rigel_stwo_workloads::Workload::Poseidon2 && log_size > 20
+                workload == rigel_proofs::stwo::Workload::Poseidon2 && log_size > 20
             }
             Choice::Plonky3(_) => false,
         };

@@ -1,8 +1,8 @@
 //! A proof to measure, and its bars.
 
 use crate::choice::Choice;
-use rigel_stwo_workloads::choice::Making;
-use rigel_workloads::Statement;
+use rigel_proofs::stwo::Making;
+use rigel_statements::Statement;
 
 /// The bars of a case on an H200 with 16 CPU cores; `None` where a figure has no bar.
 #[derive(Clone, Copy, Default)]
@@ -41,14 +41,6 @@ impl Case {
         match &self.choice {
             Choice::Plonky3(choice) => choice.to_string(),
             Choice::Stwo(choice) => format!("{} 2^{}", choice.workload, choice.log_size),
-        }
-    }
-
-    /// Whether this build can prove it.
-    pub fn is_built(&self) -> bool {
-        match &self.choice {
-            Choice::Plonky3(choice) => choice.is_built(),
-            Choice::Stwo(choice) => choice.is_built(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, Report as ProofReport, background};
-use rigel_plonky3::Policy;
+use rigel_statements::OnFailure;
 
 use super::cases::{Bars, Case, PEAK_OVER_EXTENDED};
 use super::record::{Bar, Bound, Figures, PhasePair, Row, Throughput, Times};
@@ -11,7 +11,8 @@ use super::spans::{self, Dialect, Phases, Segment};
 use crate::Failure;
 use crate::choice::{Choice, Prover};
 use crate::terminal::Progress;
-use rigel_workloads::{Fri, Made, Statement, TableShape, timed};
+use rigel_statements::{Made, Statement, TableShape, timed};
+use rigel_workloads::Fri;
 
 /// The settings by which cases are measured.
 pub struct Bench<'a> {
@@ -75,7 +76,7 @@ impl Bench<'_> {
         say("first proof, compiling what is not in the cache");
         let compiled = self.device.cache().stats().compiled;
         let (first, first_milliseconds) = timed(|| {
-            statement.prepare(Some(self.device), Policy::default())?;
+            statement.prepare(Some(self.device), OnFailure::Fail)?;
             statement.prove()
         });
         let first = first?;
@@ -205,7 +206,7 @@ fn check(
     let fri = Fri { pow_bits: 0, batch_pow_bits: 0, commit_pow_bits: 0, ..choice.fri };
     let mut without_work = rigel_workloads::Choice { fri, ..*choice }.statement()?;
     without_work.generate();
-    without_work.prepare(Some(device), Policy::default())?;
+    without_work.prepare(Some(device), OnFailure::Fail)?;
     match without_work.prove()?.proof == without_work.prove_upstream()?.proof {
         true => Ok(ALL_BYTES_WITHOUT_WORK),
         false => Err("the device's proof with 0 bits of work is not upstream's, byte for byte".into()),

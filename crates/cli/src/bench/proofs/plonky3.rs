@@ -6,7 +6,7 @@ use super::{Suite, SuiteArguments};
 use crate::Failure;
 use crate::bench::Size;
 use crate::choice::Choice;
-use rigel_stwo_workloads::choice::Making;
+use rigel_proofs::stwo::Making;
 use rigel_workloads::{Field, Fri, Hash, Workload};
 
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::spans::Segment;
 use crate::bench::device::DeviceDescription;
 use crate::choice::Choice;
-use rigel_workloads::TableShape;
+use rigel_statements::TableShape;
 
 /// The version of the format, incremented when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;

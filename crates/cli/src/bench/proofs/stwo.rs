@@ -6,8 +6,8 @@ use super::{Suite, SuiteArguments};
 use crate::Failure;
 use crate::bench::Size;
 use crate::choice::Choice;
-use rigel_stwo_workloads::Workload;
-use rigel_stwo_workloads::choice::{self as stwo, Channel, Fri, Making};
+use rigel_proofs::stwo::Workload;
+use rigel_proofs::stwo::{self, Channel, Fri, Making};
 
 #[derive(clap::Args)]
 pub struct Arguments {

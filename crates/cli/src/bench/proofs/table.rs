@@ -7,7 +7,7 @@ use rigel_gpu::Bytes;
 use super::record::{Bar, Figures, Report, Row};
 use crate::terminal::Align::{Left, Right};
 use crate::terminal::{Columns, Paint, number};
-use rigel_workloads::TableShape;
+use rigel_statements::TableShape;
 
 /// The device, and how it was measured.
 pub fn heading(report: &Report) -> String {

@@ -6,8 +6,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, background};
-use rigel_plonky3::Policy;
-use rigel_workloads::{Choice, Field, Fri, Hash, Made, Statement, Workload, timed};
+use rigel_statements::OnFailure;
+use rigel_statements::{Made, Statement, timed};
+use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 use serde::Serialize;
 
 use super::Bench;
@@ -118,7 +119,7 @@ impl Case {
     fn ready(&self, device: &Device) -> Result<Box<dyn Statement>, Failure> {
         let mut statement = self.choice.statement()?;
         statement.generate();
-        statement.prepare(Some(device), Policy::default())?;
+        statement.prepare(Some(device), OnFailure::Fail)?;
         (self.prove)(&*statement)?;
         background::finish();
         Ok(statement)

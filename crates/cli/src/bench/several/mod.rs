@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use rigel_gpu::{Device, DeviceKind, Interconnect, Modelled, Rehearsal, Selector, Selectors, Steps, background};
-use rigel_workloads::{Workload, timed};
+use rigel_statements::timed;
+use rigel_workloads::Workload;
 use serde::Serialize;
 
 use super::device::DeviceDescription;
@@ -140,7 +141,8 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     };
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
     let wanted = |name: &str| name.to_lowercase().contains(&only);
-    let proofs = [proof::Case::plonky3(&bench)?, proof::Case::stwo(&bench)?];
+    let mut proofs = vec![proof::Case::plonky3(&bench)?];
+    proofs.extend(proof::Case::stwo(&bench)?);
     let many = many::cases(size);
     let mut names = vec![lde::name(size)];
     names.extend(proofs.iter().map(|case| case.name.clone()).chain(many.iter().map(|case| case.name.clone())));

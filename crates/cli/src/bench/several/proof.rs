@@ -1,9 +1,10 @@
 //! One proof over several devices.
 
 use rigel_gpu::{Device, background};
-use rigel_plonky3::Policy;
-use rigel_stwo_workloads::choice as stwo;
-use rigel_workloads::{Choice, Field, Fri, Hash, Made, Statement};
+use rigel_proofs::stwo;
+use rigel_statements::OnFailure;
+use rigel_statements::{Made, Statement};
+use rigel_workloads::{Choice, Field, Fri, Hash};
 
 use super::{Bench, Model, Row};
 use crate::Failure;
@@ -31,16 +32,20 @@ impl Case {
         Ok(Self { name, statement: choice.statement()?, has_model: true })
     }
 
-    /// Stwo's wide Fibonacci. Its columns are uploaded before each proof.
-    pub fn stwo(bench: &Bench<'_>) -> Result<Self, Failure> {
+    /// Stwo's wide Fibonacci, if this build has it. Its columns are uploaded before each proof.
+    pub fn stwo(bench: &Bench<'_>) -> Result<Option<Self>, Failure> {
         let choice = stwo::Choice {
-            workload: rigel_stwo_workloads::Workload::WideFibonacci,
+            workload: rigel_proofs::stwo::Workload::WideFibonacci,
             log_size: bench.size.pick(20, 8),
             channel: stwo::Channel::Blake2s,
             fri: stwo::Fri::default(),
         };
+        if !choice.is_built() {
+            eprintln!("note: {}", choice.check().err().unwrap_or_default());
+            return Ok(None);
+        }
         let name = format!("{choice}, columns on the devices");
-        Ok(Self { name, statement: choice.statement(stwo::Making::default())?, has_model: false })
+        Ok(Some(Self { name, statement: choice.statement(stwo::Making::default())?, has_model: false }))
     }
 }
 
@@ -86,7 +91,7 @@ struct Prepared<'a>(&'a dyn Statement);
 
 impl<'a> Prepared<'a> {
     fn new(statement: &'a mut dyn Statement, devices: &[Device]) -> Result<Self, Failure> {
-        statement.prepare_over(devices, Policy::default())?;
+        statement.prepare_over(devices, OnFailure::Fail)?;
         statement.keep_on_device()?;
         statement.prove_resident()?;
         // Until kernels are compiled, constraints are interpreted.

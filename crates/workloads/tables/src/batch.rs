@@ -8,13 +8,13 @@ use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Device;
 use rigel_kernels::Matrix;
 use rigel_plonky3::{
-    Base, BatchKey, Instance, Policy, Proven, Prover, Report, Trace, compile_batch, prove_batch, setup_batch,
+    Base, BatchKey, Instance, Proven, Prover, Report, Trace, compile_batch, prove_batch, setup_batch,
 };
+use rigel_statements::{Failure, Made, OnFailure, Rejection, Statement, TableShape, timed};
 
 use super::fri::Fri;
 use super::lookups::{self, LookupAir};
-use super::statement::{Config, Made, Rejection, Statement, TableShape, decode, encode, resident, timed, upload};
-use crate::Failure;
+use super::statement::{Config, decode, encode, failure, policy, resident, upload};
 
 /// The batch with lookups over a configuration.
 pub(crate) struct Batch<SC: Config> {
@@ -23,7 +23,7 @@ pub(crate) struct Batch<SC: Config> {
     airs: Vec<LookupAir>,
     traces: Vec<RowMajorMatrix<SC::Value>>,
     prover: Option<(Prover<SC>, BatchKey<SC>)>,
-    /// For each table its blocks of rows.
+    /// The blocks of rows of each table.
     resident: Vec<Vec<Matrix<Base<SC>>>>,
 }
 
@@ -64,7 +64,7 @@ where
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
     fn use_prover(&mut self, prover: Prover<SC>) -> Result<(), Failure> {
-        let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
+        let key = setup_batch(&prover, &self.airs, &self.log_rows()).map_err(failure)?;
         self.prover = Some((prover, key));
         Ok(())
     }
@@ -74,7 +74,7 @@ where
         let instances: Vec<Instance<'a, SC, LookupAir>> =
             self.airs.iter().zip(traces).map(|(air, trace)| Instance::new(air, trace, Vec::new())).collect();
         let (proven, milliseconds) = timed(|| prove_batch(prover, &instances, key));
-        let Proven { proof, report } = proven?;
+        let Proven { proof, report } = proven.map_err(failure)?;
         Ok(self.made(&proof, milliseconds, report))
     }
 }
@@ -88,24 +88,29 @@ where
         self.traces = lookups::witness(&self.airs);
     }
 
-    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
+    fn prepare(&mut self, device: Option<&Device>, on_failure: OnFailure) -> Result<(), Failure> {
         let (config, fri) = (self.config.clone(), self.fri.parameters(()));
         let prover = match device {
-            Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
-            None => Prover::cpu(config, &fri, self.fri.cap_height)?,
+            Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height).map_err(failure)?,
+            None => Prover::cpu(config, &fri, self.fri.cap_height).map_err(failure)?,
         };
-        self.use_prover(prover.with_policy(policy))
+        self.use_prover(prover.with_policy(policy(on_failure)))
     }
 
-    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
+    fn prepare_over(&mut self, devices: &[Device], on_failure: OnFailure) -> Result<(), Failure> {
         let (config, fri) = (self.config.clone(), self.fri.parameters(()));
-        self.use_prover(Prover::over(devices, config, &fri, self.fri.cap_height)?.with_policy(policy))
+        self.use_prover(
+            Prover::over(devices, config, &fri, self.fri.cap_height)
+                .map_err(failure)?
+                .with_policy(policy(on_failure)),
+        )
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
-        let prover = Prover::cpu(self.config.clone(), &self.fri.parameters(()), self.fri.cap_height)?;
-        let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
-        Ok(compile_batch(device, &self.airs, &key)?)
+        let prover =
+            Prover::cpu(self.config.clone(), &self.fri.parameters(()), self.fri.cap_height).map_err(failure)?;
+        let key = setup_batch(&prover, &self.airs, &self.log_rows()).map_err(failure)?;
+        compile_batch(device, &self.airs, &key).map_err(failure)
     }
 
     fn tables(&self) -> Vec<TableShape> {

@@ -1,42 +1,52 @@
-//! The operations of the commands on a workload, independent of its field, hash and AIR.
+//! The operations of the commands on a statement, independent of its prover, field, hash and AIR.
 
 use std::fmt;
 use std::time::Instant;
 
-use p3_field::PrimeField64;
-use p3_matrix::Matrix as _;
-use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Bytes, Device};
-use rigel_kernels::Matrix;
-use rigel_kernels::layout::permute;
-use rigel_plonky3::{DeviceConfig, DeviceField, Policy, Report, Trace};
+use rigel_gpu::{Bytes, Device, Report};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::Failure;
-use crate::bounded::{self, Bounds, Unreadable};
+use crate::bounded::Unreadable;
 
-/// A workload of one size over one configuration: generates its witness and its proofs.
-///
 /// Bits of security, by upstream's `p3-security`: of the AIR's composition, the opening and FRI together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Security {
     /// Proven.
     pub proven: usize,
-    /// By upstream's conjecture.
+    /// Conjectured by upstream.
     pub conjectured: usize,
 }
 
+/// The consequence of a device that fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The proof fails.
+    #[default]
+    Fail,
+    /// The CPU proves instead, and the proof's report says why.
+    Cpu,
+}
+
+impl OnFailure {
+    /// The CPU if it `may_fall_back`.
+    pub fn cpu_if(may_fall_back: bool) -> Self {
+        if may_fall_back { Self::Cpu } else { Self::Fail }
+    }
+}
+
+/// A workload of one size over one configuration: generates its witness and its proofs.
+///
 /// Commands see upstream's types only through this trait; its implementations are compiled for each of them.
 pub trait Statement: Send + Sync {
     /// Generates the witness, which is deterministic.
     fn generate(&mut self);
 
     /// Creates the prover, with the device or with the CPU alone, and what its proofs share.
-    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure>;
+    fn prepare(&mut self, device: Option<&Device>, on_failure: OnFailure) -> Result<(), Failure>;
 
-    /// As [`Self::prepare`], for proofs that several devices make together.
-    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure>;
+    /// Creates the prover as [`Self::prepare`] does, for proofs that several devices make together.
+    fn prepare_over(&mut self, devices: &[Device], on_failure: OnFailure) -> Result<(), Failure>;
 
     /// Compiles the kernels that are generated for this workload, or finds them in the device's cache, and returns
     /// their number. Needs neither witness nor prover, and the device may be one that only compiles.
@@ -75,12 +85,8 @@ pub trait Statement: Send + Sync {
     }
 }
 
-/// Why a workload is not proven from its inputs.
-pub(crate) const NO_INPUTS: &str = "the traces of this workload are made on the host only";
-
-/// A configuration whose proofs can be made on several threads and serialized.
-pub(crate) trait Config: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static {}
-impl<SC: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static> Config for SC {}
+/// The reason why a workload is not proven from its inputs.
+pub const NO_INPUTS: &str = "the traces of this workload are made on the host only";
 
 /// A table's size.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -108,18 +114,18 @@ pub struct Made {
     pub extended_bytes: usize,
     /// The time from the call to the proof.
     pub milliseconds: f64,
-    /// Where the time and the bytes went.
+    /// The times of the proof's phases and the bytes that it moved.
     pub report: Report,
 }
 
-/// Why a proof is rejected.
+/// The reason why a proof is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// It does not have the shape of a proof of this statement.
+    /// The proof does not have the shape of a proof of this statement.
     Malformed(String),
     /// Upstream's verifier rejected it, for this reason.
     Refused(String),
-    /// It takes more memory than may be taken, which this is.
+    /// The proof takes more memory than this limit.
     Memory(usize),
 }
 
@@ -146,59 +152,5 @@ impl From<Unreadable> for Rejection {
             Unreadable::Memory(limit) => Self::Memory(limit),
             Unreadable::Malformed(detail) => Self::Malformed(detail),
         }
-    }
-}
-
-/// Deserializes upstream's type from the bytes of a proof file.
-pub(crate) fn decode<T: Serialize + DeserializeOwned>(proof: &[u8], memory: usize) -> Result<T, Rejection> {
-    Ok(bounded::from_bytes(proof, Bounds { memory, largest: u32::MAX })?)
-}
-
-pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
-    postcard::to_allocvec(value).expect("a proof is plain data")
-}
-
-/// Field elements for public values, which must be canonical.
-pub(crate) fn elements<V: PrimeField64>(values: &[u64]) -> Result<Vec<V>, Rejection> {
-    let element = |&value: &u64| {
-        let refuse = || Rejection::Malformed(format!("public value {value} is not below the field's order"));
-        if value < V::ORDER_U64 { Ok(V::from_u64(value)) } else { Err(refuse()) }
-    };
-    values.iter().map(element).collect()
-}
-
-/// A copy with capacity for the extension, which upstream's transforms then compute in place.
-pub(crate) fn roomy<V: Clone + Send + Sync>(trace: &RowMajorMatrix<V>, log_blowup: usize) -> RowMajorMatrix<V> {
-    let mut values = Vec::with_capacity(trace.values.len() << log_blowup);
-    values.extend_from_slice(&trace.values);
-    RowMajorMatrix::new(values, trace.width)
-}
-
-/// A trace, column-major on the device, usable on any of its streams; with several devices, blocks of its rows, or all
-/// of it on the first if it has fewer rows than there are devices.
-pub(crate) fn upload<'d, V: DeviceField>(
-    devices: impl Iterator<Item = &'d Device>,
-    trace: &RowMajorMatrix<V>,
-) -> Result<Vec<Matrix<V::Device>>, Failure> {
-    let devices: Vec<&Device> = devices.collect();
-    if devices.is_empty() {
-        return Err("the prover has no device".into());
-    }
-    let blocks = if trace.height() < devices.len() { 1 } else { devices.len() };
-    let upload = |(device, rows): (&Device, &[V])| {
-        let stream = device.compute()?;
-        let rows = stream.upload(V::as_device(rows))?;
-        let matrix = permute::to_columns(&stream, &rows, trace.width)?;
-        stream.synchronize()?;
-        Ok(matrix)
-    };
-    devices.into_iter().zip(trace.values.chunks(trace.values.len() / blocks)).map(upload).collect()
-}
-
-/// The trace of which these are the blocks.
-pub(crate) fn resident<V: DeviceField>(blocks: &[Matrix<V::Device>]) -> Trace<'_, V> {
-    match blocks {
-        [whole] => Trace::Device(whole),
-        blocks => Trace::Blocks(blocks),
     }
 }

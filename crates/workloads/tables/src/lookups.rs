@@ -38,7 +38,7 @@ enum Column {
     Xor,
     /// A number in range.
     Number,
-    /// The same numbers in another order.
+    /// The numbers of [`Self::Number`] in another order.
     Shuffled,
     /// Accumulates the operations of the rows before.
     State,
@@ -70,7 +70,7 @@ pub(crate) fn airs(log_rows: u32) -> Vec<LookupAir> {
 }
 
 /// The number of preprocessed values of all tables, and the rows of the highest such table as a power of two.
-pub(crate) fn preprocessed(log_rows: u32) -> (usize, u32) {
+pub fn preprocessed(log_rows: u32) -> (usize, u32) {
     let provided = airs(log_rows).into_iter().map(|air| (air.provided(0).len(), air.log_rows()));
     provided
         .filter(|&(width, _)| width > 0)

@@ -20,7 +20,7 @@ impl<V: DeviceField> OneTable<V> for KeccakAir {
     }
 }
 
-/// As many permutations as there is room for.
+/// The inputs of as many permutations as there is room for.
 fn inputs(log_rows: u32) -> Vec<[u64; 25]> {
     let mut rng = SmallRng::seed_from_u64(super::SEED);
     (0..(1usize << log_rows) / NUM_ROUNDS).map(|_| rng.random()).collect()

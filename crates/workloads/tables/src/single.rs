@@ -12,24 +12,21 @@ use p3_uni_stark::{
 };
 use rigel_gpu::{Device, Stream};
 use rigel_kernels::Matrix;
-use rigel_plonky3::{Base, CpuAir, DeviceField, Policy, Proven, Prover, Report, Trace};
+use rigel_plonky3::{Base, CpuAir, DeviceField, Proven, Prover, Report, Trace};
+use rigel_statements::{Failure, Made, NO_INPUTS, OnFailure, Rejection, Security, Statement, TableShape, timed};
 
 use super::configs::hiding_streams;
 use super::fri::Fri;
-use super::statement::{
-    Config, Made, NO_INPUTS, Rejection, Security, Statement, TableShape, decode, elements, encode, resident,
-    roomy, timed, upload,
-};
-use crate::Failure;
+use super::statement::{Config, decode, elements, encode, failure, policy, resident, roomy, upload};
 
 /// The collision resistance of digests of 256 bits.
 const COLLISION_BITS: usize = 128;
 
 /// A trace and its public values.
-pub(crate) type Witness<V> = (RowMajorMatrix<V>, Vec<V>);
+pub type Witness<V> = (RowMajorMatrix<V>, Vec<V>);
 
 /// An AIR of one table, and a witness for it.
-pub(crate) trait OneTable<V: DeviceField> {
+pub trait OneTable<V: DeviceField> {
     /// A trace of 2^`log_rows` rows and its public values. They are deterministic.
     fn witness(&self, log_rows: u32) -> Witness<V>;
 
@@ -40,7 +37,7 @@ pub(crate) trait OneTable<V: DeviceField> {
 }
 
 /// An AIR of one table that both provers and upstream's verifier accept over a configuration.
-pub(crate) trait ProvableTable<SC: Config>:
+pub trait ProvableTable<SC: Config>:
     OneTable<SC::Value>
     + CpuAir<SC>
     + Air<SymbolicAirBuilder<SC::Value, SC::Challenge>>
@@ -112,10 +109,10 @@ impl<SC: Config, A: ProvableTable<SC>> Single<SC, A> {
     fn prove_trace(&self, trace: Trace<'_, SC::Value>) -> Result<Made, Failure> {
         let (_, publics) = self.witness();
         if SC::HIDING {
-            self.prover().reseed(hiding_streams())?;
+            self.prover().reseed(hiding_streams()).map_err(failure)?;
         }
         let (proven, milliseconds) = timed(|| rigel_plonky3::prove(self.prover(), &self.air, trace, publics));
-        let Proven { proof, report } = proven?;
+        let Proven { proof, report } = proven.map_err(failure)?;
         Ok(self.made(proof, milliseconds, report))
     }
 }
@@ -125,27 +122,32 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         self.witness = Some(self.air.witness(self.log_rows));
     }
 
-    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
+    fn prepare(&mut self, device: Option<&Device>, on_failure: OnFailure) -> Result<(), Failure> {
         let (config, fri) = ((self.make)(&self.fri), self.fri.parameters(()));
         let prover = match device {
             Some(device) if SC::HIDING => {
-                Prover::hiding(device.clone(), config, &fri, self.fri.cap_height, hiding_streams())?
+                Prover::hiding(device.clone(), config, &fri, self.fri.cap_height, hiding_streams())
+                    .map_err(failure)?
             }
-            Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
-            None => Prover::cpu(config, &fri, self.fri.cap_height)?,
+            Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height).map_err(failure)?,
+            None => Prover::cpu(config, &fri, self.fri.cap_height).map_err(failure)?,
         };
-        self.prover = Some(prover.with_policy(policy));
+        self.prover = Some(prover.with_policy(policy(on_failure)));
         Ok(())
     }
 
-    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
+    fn prepare_over(&mut self, devices: &[Device], on_failure: OnFailure) -> Result<(), Failure> {
         let (config, fri) = ((self.make)(&self.fri), self.fri.parameters(()));
-        self.prover = Some(Prover::over(devices, config, &fri, self.fri.cap_height)?.with_policy(policy));
+        self.prover = Some(
+            Prover::over(devices, config, &fri, self.fri.cap_height)
+                .map_err(failure)?
+                .with_policy(policy(on_failure)),
+        );
         Ok(())
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
-        Ok(rigel_plonky3::compile::<SC, A>(device, &self.air)?)
+        rigel_plonky3::compile::<SC, A>(device, &self.air).map_err(failure)
     }
 
     fn tables(&self) -> Vec<TableShape> {
@@ -174,7 +176,7 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         let device = self.prover().device().ok_or("the prover has no device")?;
         // A stream waits for its work when it is closed; the proof does so on the device.
         let stream = device.new_stream()?;
-        let trace = self.air.trace_on(&stream, self.log_rows)?;
+        let trace = self.air.trace_on(&stream, self.log_rows).map_err(failure)?;
         self.prove_trace((&trace.ok_or(NO_INPUTS)?).into())
     }
 
