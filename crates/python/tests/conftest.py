@@ -1,5 +1,9 @@
 """The test devices: `RIGEL_TEST_DEVICES`, or by default the CPU, the emulated device and, if there is one, the
-first GPU. After a run of all tests, every function of the stubs must have been called."""
+first GPU. After a run of all tests, every function of the stubs must have been called.
+
+`scripts/python` runs the tests of each device in a process of its own: `RIGEL_TEST_PART` is the device, the first of
+which also takes the tests that name none, and `RIGEL_TEST_UNCALLED` the file that gets the functions that the part has
+not called."""
 
 import ast
 import os
@@ -80,7 +84,24 @@ def uncalled(stub, called):
     return [name for name in missing if not name.rpartition(".")[2].startswith("_")]
 
 
+def _part_of(item):
+    """The device whose part of the tests this one is in."""
+    return getattr(item, "callspec", None) and item.callspec.params.get("device") or DEVICES[0]
+
+
+def pytest_collection_modifyitems(config, items):
+    part = os.environ.get("RIGEL_TEST_PART")
+    if part:
+        config.hook.pytest_deselected(items=[item for item in items if _part_of(item) != part])
+        items[:] = [item for item in items if _part_of(item) == part]
+
+
 def pytest_sessionfinish(session):
+    part = os.environ.get("RIGEL_TEST_UNCALLED")
+    if part:
+        missing = uncalled(_STUB.read_text(), CALLED)
+        pathlib.Path(part).write_text("".join(f"{name}\n" for name in sorted(missing)))
+        return
     files = {item.path for item in session.items}
     here = pathlib.Path(__file__).parent
     # Those of clusters call nothing of the native module that others do not, and some need packages of their own.
