@@ -1,6 +1,6 @@
 //! Proofs of the workloads as files: what a proof states ([`choice`]), how it is stored ([`proof_file`]), and whether
-//! upstream's verifier accepts it ([`verdict`]). Without the feature `stwo` statements of Stwo are named and refused. The command line and the Python package share them, so that a file
-//! written by one is read by the other.
+//! upstream's verifier accepts it ([`verdict`]). The command line and the Python package share them, so that a file
+//! written by one is read by the other. Without the feature `stwo`, statements of Stwo have names, and are refused.
 //!
 //! ```
 //! use rigel_proofs::choice::Choice;

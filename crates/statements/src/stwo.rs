@@ -19,8 +19,8 @@ pub const TABLE_COLUMNS: usize = 3;
 /// The preprocessed columns of [`Workload::Plonk`]: three wires and the operation.
 pub const CIRCUIT_COLUMNS: usize = 4;
 
-/// The bits of a limb of [`Workload::Xor`]: 8, or fewer if the tables would be higher than the component that looks into
-/// them.
+/// The bits of a limb of [`Workload::Xor`]: 8, or fewer if the tables would be higher than the component that looks
+/// into them.
 pub fn limb_bits(log_rows: u32) -> u32 {
     (log_rows.saturating_sub(1) / 2).clamp(2, 8)
 }

@@ -1,7 +1,7 @@
 //! The workloads that Rigel's command line proves and measures, and the configurations in which they can be proved.
 //!
-//! Upstream's provers and ours are compiled for each combination of field and hash, in a crate for each field below this
-//! one. They are behind one trait, [`Statement`], so that callers see none of upstream's types.
+//! Upstream's provers and ours are compiled for each combination of field and hash, in a crate for each field below
+//! this one. They are behind one trait, [`Statement`], so that callers see none of upstream's types.
 //!
 //! ```
 //! use rigel_statements::OnFailure;

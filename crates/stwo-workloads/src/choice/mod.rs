@@ -26,8 +26,9 @@ fn config(fri: &Fri) -> PcsConfig {
     PcsConfig { pow_bits: fri.pow_bits, fri_config, lifting_log_size: None }
 }
 
-/// The statement of a workload of 2^`log_size` units, without a witness or a device yet. The error says why there is none:
-/// a size out of range, or parameters that do not fit it. Those of `fri` must be in their ranges ([`Fri::check`]).
+/// The statement of a workload of 2^`log_size` units, without a witness or a device yet. The error says why there is
+/// none: a size out of range, or parameters that do not fit it. Those of `fri` must be in their ranges
+/// ([`Fri::check`]).
 pub fn statement(
     workload: Workload,
     log_size: u32,

@@ -53,7 +53,7 @@ pub type BytesMmcs<V> = MerkleTreeMmcs<
     32,
 >;
 
-/// Trees of Poseidon2 permutations: `P` for rows, of width `W`, rate `R` and digests of `D` elements, and `N` for nodes.
+/// Trees of Poseidon2 permutations: `P` for rows, of width `W`, rate `R` and digests of `D` elements, `N` for nodes.
 pub type Poseidon2Mmcs<V, P, N, const W: usize, const R: usize, const D: usize, const NW: usize> = MerkleTreeMmcs<
     <V as Field>::Packing,
     <V as Field>::Packing,
@@ -107,7 +107,7 @@ where
     config(mmcs, Challenger64::from_hasher(vec![], Keccak256Hash {}), fri)
 }
 
-/// The configuration with Poseidon2 in trees and challenges: one permutation for rows and the challenger, one for nodes.
+/// The configuration with Poseidon2 in trees and challenges: `rows` is also the permutation of the challenger.
 pub fn poseidon2<V, E, P, N, const W: usize, const R: usize, const D: usize, const NW: usize>(
     rows: P,
     nodes: N,
@@ -131,8 +131,8 @@ where
 /// coefficients, which is the least.
 pub const CODEWORDS: usize = 4;
 
-/// The seeds of the trees' salts and of the random columns. They are fixed, as the witnesses are, so that every proof of
-/// a statement is the same and can be compared with upstream's.
+/// The seeds of the trees' salts and of the random columns. They are fixed, as the witnesses are, so that every proof
+/// of a statement is the same and can be compared with upstream's.
 pub const HIDING_SEEDS: (u64, u64) = (1, 2);
 
 /// The generators of a configuration with [`HIDING_SEEDS`].

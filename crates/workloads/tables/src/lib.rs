@@ -1,8 +1,8 @@
 //! Tables of Plonky3 that Rigel's command line proves, and statements about them over any configuration.
 //!
-//! A [`Case`] is a workload of a size with FRI's parameters. It becomes a [`Statement`] over a configuration of a field and
-//! a hash, for which upstream's prover and verifier and Rigel's prover are compiled where it is named: in one crate for
-//! each field, `rigel-workloads-koala-bear` and its neighbours.
+//! A [`Case`] is a workload of a size with FRI's parameters. It becomes a [`Statement`] over a configuration of a field
+//! and a hash, for which upstream's prover and verifier and Rigel's prover are compiled where it is named: in one crate
+//! for each field, `rigel-workloads-koala-bear` and its neighbours.
 
 mod batch;
 mod blake3;
