@@ -119,6 +119,13 @@ const ROOMS: &[(&str, &[&str])] = &[
             "gkr",
         ],
     ),
+    (
+        "crates/plonky3/src",
+        &[
+            "base", "upstream", "witness", "air", "prover", "columns", "phases", "several", "keys", "memory",
+            "door",
+        ],
+    ),
 ];
 
 #[test]
@@ -156,6 +163,79 @@ fn rooms_import_downwards() {
         }
     }
     report("imports that point up, and rooms without a front page", wrong);
+}
+
+/// Crates in which at most two files import each other: a kernel's launcher and its neighbour, say.
+const WITHOUT_CIRCLES: &[&str] = &["crates/kernels/src", "crates/plonky3/src", "crates/cli/src"];
+
+/// The modules of a crate that a file's text imports: those of `modules` that begin a path after `crate::`.
+fn imports<'m>(text: &str, modules: &'m [String]) -> Vec<&'m str> {
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let code: String =
+        code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join(" ");
+    let mut found = Vec::new();
+    for used in code.split("crate::").skip(1) {
+        // A list of paths behind a common beginning is written out.
+        let end = used.find(|c: char| !c.is_alphanumeric() && !"_:{}, *".contains(c)).unwrap_or(used.len());
+        let (common, list) = used[..end].split_once('{').unwrap_or((&used[..end], ""));
+        let list = list.split('}').next().unwrap();
+        for last in if list.is_empty() { vec![""] } else { list.split(',').collect() } {
+            let path = format!("{common}{}", last.trim());
+            let is_begun = |module: &&String| path == **module || path.starts_with(&format!("{module}::"));
+            found.extend(modules.iter().filter(is_begun).max_by_key(|module| module.len()).map(String::as_str));
+        }
+    }
+    found
+}
+
+#[test]
+fn files_import_in_no_circle() {
+    let sample = ["a".to_owned(), "a::b".to_owned(), "c".to_owned(), "d".to_owned()];
+    let text = "use crate::a::b::{X, Y};\nuse crate::{c, d::Z};\n// crate::c\nfn f() { crate::a::g() }\n";
+    assert_eq!(imports(text, &sample), ["a::b", "a::b", "c", "d", "a"]);
+
+    let files = files();
+    let mut circles = Vec::new();
+    for folder in WITHOUT_CIRCLES {
+        let (mut names, mut texts) = (Vec::new(), Vec::new());
+        for (name, text) in with_extension(&files, &["rs"]) {
+            let Some(path) = name.strip_prefix(&format!("{folder}/")) else { continue };
+            let module = path.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+            if module != "lib" && module != "main" && !module.ends_with("tests") {
+                names.push(module);
+                texts.push(text);
+            }
+        }
+        let index = |name: &str| names.iter().position(|known| known == name).unwrap();
+        let mut reached: Vec<Vec<bool>> = vec![vec![false; names.len()]; names.len()];
+        for (from, text) in texts.iter().enumerate() {
+            imports(text, &names).into_iter().for_each(|to| reached[from][index(to)] = true);
+        }
+        for middle in 0..names.len() {
+            for from in 0..names.len() {
+                if reached[from][middle] {
+                    for to in 0..names.len() {
+                        reached[from][to] |= reached[middle][to];
+                    }
+                }
+            }
+        }
+        let circle_of = |file: usize| -> Vec<&str> {
+            let both = |other: &usize| reached[file][*other] && reached[*other][file];
+            (0..names.len())
+                .filter(|other| *other == file || both(other))
+                .map(|other| names[other].as_str())
+                .collect()
+        };
+        let found: std::collections::BTreeSet<Vec<&str>> = (0..names.len()).map(circle_of).collect();
+        circles.extend(
+            found
+                .iter()
+                .filter(|circle| circle.len() > 2)
+                .map(|circle| format!("{folder}: {}", circle.join(", "))),
+        );
+    }
+    report("files that import each other in a circle", circles);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use rigel_kernels::Matrix;
 use rigel_kernels::field::Ring;
 
 use super::{THREADS, kernel};
-use crate::error::{Error, Result};
-use crate::field::DeviceField;
+use crate::base::error::{Error, Result};
+use crate::upstream::field::DeviceField;
 
 /// The columns of Blake3Air.
 const COLUMNS: usize = 32 * (16 + 8 + 4) + 16 + 7 * 4 * (16 + 32 * 8) + 32 * (4 + 16);

@@ -5,8 +5,8 @@ use rigel_kernels::Matrix;
 use rigel_kernels::field::Ring;
 
 use super::{THREADS, kernel};
-use crate::error::Result;
-use crate::field::DeviceField;
+use crate::base::error::Result;
+use crate::upstream::field::DeviceField;
 
 /// The columns of KeccakAir.
 const COLUMNS: usize = 2_633;

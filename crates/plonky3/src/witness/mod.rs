@@ -16,7 +16,7 @@ use std::sync::Arc;
 use rigel_gpu::{Kernel, Stream};
 use rigel_kernels::code::source;
 
-use crate::error::Result;
+use crate::base::error::Result;
 
 /// Threads of a block: one for each row.
 const THREADS: u32 = 128;

@@ -6,9 +6,9 @@ use rigel_kernels::field::Ring;
 use rigel_kernels::hash::poseidon2::{HALF_FULL_ROUNDS, Poseidon2Shape, RoundConstants};
 
 use super::{THREADS, kernel};
-use crate::error::{Error, Result};
-use crate::field::DeviceField;
-use crate::poseidon2::DevicePermutation;
+use crate::base::error::{Error, Result};
+use crate::upstream::field::DeviceField;
+use crate::upstream::poseidon2::DevicePermutation;
 
 /// The shape of a Poseidon2 AIR's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

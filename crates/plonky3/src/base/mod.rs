@@ -1,0 +1,5 @@
+//! Errors, cancellation and reports: what every room returns.
+
+pub(crate) mod cancel;
+pub(crate) mod error;
+pub(crate) mod report;
