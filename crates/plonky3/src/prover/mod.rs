@@ -13,7 +13,8 @@ use crate::upstream::hiding::Hiding;
 
 /// The policy that decides when to prove on the CPU instead of the device.
 ///
-/// The default never leaves the device. The proof's [`fallbacks`](crate::Report::fallbacks) record what a policy decided.
+/// The default never leaves the device. The proof's [`fallbacks`](crate::Report::fallbacks) record what a policy
+/// decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Prove on the CPU if there are fewer cells (rows times columns of all traces on the host).
