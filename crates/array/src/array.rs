@@ -349,3 +349,10 @@ unsafe fn as_elements<T: Number>(bytes: &[u8]) -> &[T] {
     // SAFETY: plain data; the caller guarantees the alignment.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
 }
+
+/// 0, 1, .. along one of `axes` axes.
+pub(crate) fn along(length: usize, axis: usize, axes: usize, device: &Device) -> Result<Array> {
+    let mut shape = vec![1; axes];
+    shape[axis] = length as isize;
+    Array::arange(0, length as i64, 1, device)?.reshape(&shape)
+}

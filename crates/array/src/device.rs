@@ -99,3 +99,11 @@ impl From<rigel_gpu::Device> for Device {
         Self::Gpu(device)
     }
 }
+
+/// Checks that two operands are on one device.
+pub(crate) fn same_device(operation: &'static str, a: &Device, b: &Device) -> Result<()> {
+    if a == b {
+        return Ok(());
+    }
+    Err(Error::Devices { operation, first: a.to_string(), second: b.to_string() })
+}

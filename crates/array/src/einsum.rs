@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use rigel_codegen::map::Type;
 
 use crate::array::Array;
+use crate::device::same_device;
 use crate::error::{Error, Result};
 use crate::layout::{Layout, text};
 use crate::matrix::lengths;
 use crate::reduce::Axes;
 use crate::scalar::promote;
-use crate::views::same_device;
 
 /// The name of an axis: a letter, or an axis of the ellipsis by its distance from the ellipsis' end, which broadcasts
 /// align.

@@ -10,11 +10,10 @@ use rigel_gpu::{
 use rigel_kernels::code::source;
 
 use crate::array::Array;
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::evaluate::device_memory;
 use crate::memory::DeviceMemory;
-use crate::views::same_device;
 
 /// The launch shape of a kernel: blocks, and threads per block, along x, y and z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

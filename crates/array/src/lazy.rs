@@ -5,13 +5,12 @@ use std::sync::Arc;
 use rigel_codegen::map::{Binary, Complex, Expression, Id, NumberKind, Reduction, Type, Unary};
 
 use crate::array::Array;
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::evaluate::{self, Prepared};
 use crate::layout::{Lengths, broadcast, text};
 use crate::reduce::Axes;
 use crate::scalar::{Scalar, fraction, name, promote, words};
-use crate::views::same_device;
 
 /// An element-wise expression over arrays, not evaluated yet.
 ///

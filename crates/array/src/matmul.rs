@@ -10,13 +10,12 @@ use rigel_kernels::number::matmul;
 
 use crate::array::Array;
 use crate::cpu;
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::evaluate::{device_memory, host_memory};
 use crate::layout::{broadcast, text};
 use crate::memory::HostMemory;
 use crate::scalar::{name, promote};
-use crate::views::same_device;
 
 /// The engine that multiplies matrices of floats and complex numbers on a device. Field elements and integers
 /// always use Rigel's kernel.

@@ -7,12 +7,12 @@
 use rigel_codegen::map::{Reduction, Type};
 
 use crate::array::Array;
+use crate::array::along;
+use crate::device::same_device;
 use crate::error::{Error, Result};
 use crate::layout::{Index, text};
 use crate::lazy::Lazy;
-use crate::pick::along;
 use crate::scalar::{Scalar, name};
-use crate::views::same_device;
 
 /// Matrices in reduced echelon form.
 struct Echelon {

@@ -8,15 +8,15 @@ use rigel_codegen::map::{NumberKind, Type};
 use rigel_kernels::number::pick::{self, Words};
 
 use crate::array::Array;
+use crate::array::along;
 use crate::cpu;
-use crate::device::Device;
+use crate::device::{Device, same_device};
 use crate::error::{Error, Result};
 use crate::evaluate::{device_memory, host_memory};
 use crate::layout::{Index, Lengths, axis_of, broadcast, place, text};
 use crate::lazy::Lazy;
 use crate::memory::HostMemory;
 use crate::scalar::{Scalar, name};
-use crate::views::same_device;
 
 /// One entry of an index with arrays, such as `[mask]` or `[:, [3, 1, -1]]`.
 #[derive(Clone)]
@@ -335,13 +335,6 @@ impl Array {
         }
         Ok(())
     }
-}
-
-/// 0, 1, .. along one of `axes` axes.
-pub(crate) fn along(length: usize, axis: usize, axes: usize, device: &Device) -> Result<Array> {
-    let mut shape = vec![1; axes];
-    shape[axis] = length as isize;
-    Array::arange(0, length as i64, 1, device)?.reshape(&shape)
 }
 
 /// # Safety

@@ -6,12 +6,12 @@
 use rigel_codegen::map::Type;
 
 use crate::array::Array;
+use crate::device::same_device;
 use crate::error::{Error, Result};
 use crate::layout::{Index, broadcast, text};
 use crate::lazy::Lazy;
 use crate::matrix::lengths;
 use crate::scalar::{Scalar, name, promote};
-use crate::views::same_device;
 
 impl Array {
     /// The values of polynomials at points: with coefficients of shape (.., n) and points of shape (m,), values of
@@ -39,7 +39,7 @@ impl Array {
         let long = n.div_ceil(short);
         let padded = self.astype(dtype)?.padded(short * long)?;
         let rows = padded.reshape(&[-1, long as isize, short as isize])?;
-        let numbers = |count: usize| crate::pick::along(count, 0, 2, &self.device());
+        let numbers = |count: usize| crate::array::along(count, 0, 2, &self.device());
         let powers = points.lazy().pow(numbers(short)?.lazy().astype(Type::U64)).eval()?;
         let parts = rows.matmul(&powers)?;
         let steps = points.pow(short as u64)?;
@@ -196,8 +196,8 @@ impl Array {
         if self.is_empty() {
             return Ok(values);
         }
-        let numbers = crate::pick::along(n, 1, 2, &self.device())?;
-        let other = crate::pick::along(n, 0, 2, &self.device())?;
+        let numbers = crate::array::along(n, 1, 2, &self.device())?;
+        let other = crate::array::along(n, 0, 2, &self.device())?;
         let differences =
             (points.expand(1)?.lazy() - &points.expand(0)?).select(numbers.lazy().ne(&other), 1).prod(1)?;
         let equal = differences.lazy().eq(0).sum(..)?;

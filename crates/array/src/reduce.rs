@@ -183,7 +183,7 @@ impl Array {
         if length == 0 {
             return Err(Error::shape(format!("axis {axis} has no elements, and thus no first extreme")));
         }
-        let along = crate::pick::along(length, axis, self.axes(), &self.device())?;
+        let along = crate::array::along(length, axis, self.axes(), &self.device())?;
         // If the extreme is NaN, nothing equals it, and NaN differs from itself.
         let found = self.lazy().eq(&extreme).logical_or(self.lazy().ne(self));
         let index = along.lazy().select(found, length as i64);

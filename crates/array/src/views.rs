@@ -3,7 +3,7 @@
 use rigel_codegen::map::Type;
 
 use crate::array::Array;
-use crate::device::Device;
+use crate::device::same_device;
 use crate::error::{Error, Result};
 use crate::layout::{Index, Layout, axis_of, elements, text};
 use crate::lazy::Lazy;
@@ -219,11 +219,4 @@ impl Array {
         let expanded: Vec<Self> = arrays.iter().map(|array| array.expand(axis)).collect::<Result<_>>()?;
         Self::concatenate(&expanded, axis)
     }
-}
-
-pub(crate) fn same_device(operation: &'static str, a: &Device, b: &Device) -> Result<()> {
-    if a == b {
-        return Ok(());
-    }
-    Err(Error::Devices { operation, first: a.to_string(), second: b.to_string() })
 }

@@ -14,8 +14,8 @@ use rigel_kernels::field::Element;
 
 use crate::bindings::{Bindings, Rows};
 use crate::graph::{ExpressionGraph, FieldKind, Node, Value};
+use crate::output::Output;
 use crate::print::{LaunchNumbers, MATRICES, Needs, head};
-use crate::program::Output;
 use crate::quick::QuickMap;
 use crate::split::{Step, in_order};
 

@@ -11,7 +11,7 @@ use rigel_kernels::code::parameters::{Parameters, parameters};
 use rigel_kernels::field::{Element, Field};
 
 use crate::graph::{ExpressionGraph, FieldKind, Node, Value};
-use crate::program::Output;
+use crate::output::Output;
 use crate::split::Step;
 use crate::sums::{Role, roles};
 

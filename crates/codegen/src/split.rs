@@ -14,7 +14,7 @@ use rigel_gpu::{Device, DeviceKind};
 use rigel_kernels::field::Element;
 
 use crate::graph::{ExpressionGraph, Value};
-use crate::program::Output;
+use crate::output::Output;
 
 /// The bound of a kernel's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

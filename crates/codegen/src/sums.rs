@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use rigel_kernels::field::Element;
 
 use crate::graph::{ExpressionGraph, FieldKind, Node, Value};
-use crate::program::Output;
+use crate::output::Output;
 use crate::split::Step;
 
 /// The fewest products of a sum.

@@ -10,7 +10,8 @@ use rigel_kernels::field::Element;
 use crate::bindings::{Bindings, Rows};
 use crate::graph::ExpressionGraph;
 use crate::interpret::{Instructions, InterpretedGraph, compile_interpreter};
-use crate::program::{CompiledGraph, Output, Texts, check};
+use crate::output::Output;
+use crate::program::{CompiledGraph, Texts, check};
 use crate::quick::QuickHasher;
 use crate::split::Split;
 
