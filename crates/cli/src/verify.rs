@@ -93,6 +93,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let reason = match verdict {
         Ok(()) => None,
         // It may be a proof: nothing was found out about it.
+        Err(unverified @ Unverified::NotBuilt(_)) => return Err(named(&unverified).into()),
         Err(unverified @ Unverified::Memory { .. }) => {
             return Err(named(&format_args!("{unverified}; {RAISE}")).into());
         }

@@ -114,17 +114,20 @@ fn choices(arguments: &Arguments) -> Result<Vec<Choice>, String> {
                 let of_hash = |&hash: &Hash| {
                     let (log_rows, fri) = (log_rows.unwrap_or(workload.default_log_rows()), Fri::default());
                     let choice = rigel_workloads::Choice { workload, log_rows, field, hash, fri };
-                    (choice.is_offered() && choice.is_built()).then_some(Choice::Plonky3(choice))
+                    (choice.is_offered() && choice.built().is_ok()).then_some(Choice::Plonky3(choice))
                 };
                 choices.extend(Hash::value_variants().iter().find_map(of_hash));
             }
         }
+        let is_stwos_alone = workload.of_plonky3().is_none();
         if let Some(workload) = workload.of_stwo().filter(|_| prover != Some(Prover::Plonky3)) {
             let (log_size, fri) = (log_rows.unwrap_or(stwo::default_log_size(workload)), stwo::Fri::default());
             let choice = stwo::Choice { workload, log_size, channel: Channel::Blake2s, fri };
-            // Of all workloads those that the build has; one that was named is refused below if it is not there.
-            if choice.is_built() || !named.is_empty() {
-                choices.push(Choice::Stwo(choice));
+            match choice.built() {
+                Ok(()) => choices.push(Choice::Stwo(choice)),
+                // Without names it is one of all workloads, and Plonky3 may have one of this name.
+                Err(reason) if prover.is_some() || !named.is_empty() && is_stwos_alone => return Err(reason),
+                Err(_) => {}
             }
         }
     }

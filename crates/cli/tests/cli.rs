@@ -142,9 +142,13 @@ fn several_devices_are_modelled() {
     let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let counts: Vec<u64> = rows.iter().map(|row| row["devices"].as_u64().unwrap()).collect();
-    assert_eq!(counts, [2, 4, 2, 4, 2, 4]);
     // An LDE and a proof of Plonky3; one of Stwo is only timed.
-    assert!(rows[5]["case"].as_str().unwrap().contains("wide-fibonacci") && rows[5]["model"].is_null());
+    if cfg!(feature = "stwo") {
+        assert_eq!(counts, [2, 4, 2, 4, 2, 4]);
+        assert!(rows[5]["case"].as_str().unwrap().contains("wide-fibonacci") && rows[5]["model"].is_null());
+    } else {
+        assert_eq!(counts, [2, 4, 2, 4]);
+    }
     for row in &rows[..4] {
         let model = &row["model"];
         assert!(model["bytes_sent"].as_u64().unwrap() > 0 && model["copies"].as_u64().unwrap() > 0, "{row}");
@@ -176,6 +180,20 @@ fn several_devices_are_modelled() {
     assert!(stderr(&wrong).contains("a power of two of devices"), "{}", stderr(&wrong));
 }
 
+#[cfg(not(feature = "stwo"))]
+#[test]
+fn a_build_without_stwo_says_how_to_get_it() {
+    for (words, code_) in [
+        (vec!["prove", "plonk", "--log-rows", "5"], 2),
+        (vec!["prove", "poseidon2", "--prover", "stwo"], 2),
+        (vec!["bench", "stwo", "--quick", "--device", "emulated"], 1),
+    ] {
+        let output = rigel(&words, &[]);
+        assert_eq!(code(&output), Some(code_), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("--features stwo"), "{words:?}: {}", stderr(&output));
+    }
+}
+
 #[cfg(not(feature = "full"))]
 #[test]
 fn a_small_build_says_how_to_measure_operations() {
@@ -204,7 +222,7 @@ fn proofs_are_interpreted_until_their_kernels_are_compiled() {
     };
     // The other kernels are those of all tests.
     let shared = std::env::var("RIGEL_CACHE").unwrap_or_default();
-    for workload in ["fibonacci", "plonk"] {
+    for workload in [Some("fibonacci"), cfg!(feature = "stwo").then_some("plonk")].into_iter().flatten() {
         let (expected, none, _) = prove(workload, "never", &shared, &file("compiled"));
         assert_eq!(none, 0);
         let (proof, interpreted, _) = prove(workload, "always", &shared, &file("interpreted"));
@@ -228,7 +246,8 @@ fn kernels_are_compiled_once_ahead_of_proofs() {
     let folder = tempfile::tempdir().expect("a folder");
     let cache = folder.path().to_str().expect("a readable name");
     let warm = |words: &[&str]| rigel(&[&["warm"], words].concat(), &[("RIGEL_CACHE", cache)]);
-    let words = ["fibonacci", "plonk", "--device", "emulated", "--generated-only", "--json"];
+    let second = if cfg!(feature = "stwo") { "plonk" } else { "lookups" };
+    let words = ["fibonacci", second, "--device", "emulated", "--generated-only", "--json"];
     for compiled in [true, false] {
         let output = warm(&words);
         assert_eq!(code(&output), Some(0), "{}", stderr(&output));

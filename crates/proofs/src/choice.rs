@@ -114,7 +114,7 @@ impl Workload {
     }
 
     /// Stwo's workload of this name.
-    pub fn of_stwo(self) -> Option<crate::stwo::Workload> {
+    pub fn of_stwo(self) -> Option<stwo::Workload> {
         self.name().parse().ok()
     }
 
@@ -202,11 +202,11 @@ impl Choice {
         }
     }
 
-    /// Whether this build can prove it.
-    pub fn is_built(&self) -> bool {
+    /// Checks that this build can prove and verify it; the error says how to build what is missing.
+    pub fn built(&self) -> Result<(), String> {
         match self {
-            Self::Plonky3(choice) => choice.is_built(),
-            Self::Stwo(choice) => choice.is_built(),
+            Self::Plonky3(choice) => choice.built(),
+            Self::Stwo(choice) => choice.built(),
         }
     }
 
@@ -245,7 +245,7 @@ mod tests {
     fn every_workload_has_a_name_here() {
         let plonky3 = Plonky3Workload::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(Prover::Plonky3.workloads(), plonky3);
-        let mut stwo = crate::stwo::Workload::ALL.map(|workload| workload.name()).to_vec();
+        let mut stwo = stwo::Workload::ALL.map(|workload| workload.name()).to_vec();
         let mut named = Prover::Stwo.workloads();
         stwo.sort_unstable();
         named.sort_unstable();

@@ -258,7 +258,7 @@ mod tests {
 
     fn stwo() -> stwo::Choice {
         stwo::Choice {
-            workload: crate::stwo::Workload::StateMachine,
+            workload: stwo::Workload::StateMachine,
             log_size: 5,
             channel: stwo::Channel::Blake2s,
             fri: stwo::Fri::default(),

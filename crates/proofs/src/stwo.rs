@@ -45,18 +45,6 @@ impl Choice {
     pub fn check(&self) -> Result<(), String> {
         let Self { workload, log_size, fri, .. } = self;
         fri.check()?;
-        if !self.is_built() {
-            return Err(if cfg!(feature = "stwo") {
-                "blake2s-m31 is not in this build, which has blake2s; build with all hashes: cargo run --release \
-                 --features full -p rigel"
-                    .into()
-            } else {
-                format!(
-                    "{workload} is proved by Stwo, which is not in this build; build with it: cargo run --release \
-                     --features stwo -p rigel"
-                )
-            });
-        }
         let sizes = workload.log_sizes();
         if !sizes.contains(log_size) {
             let (least, most, unit) = (sizes.start(), sizes.end(), workload.unit());
@@ -91,16 +79,25 @@ impl Choice {
         2 * (circuit + ((2 * columns * word) << log_columns) + extended_and_twiddles) + tree
     }
 
-    /// Whether this build has Stwo and the channel. Each channel compiles both provers, so the first takes the feature
-    /// `stwo`, and the second `full`.
-    pub fn is_built(&self) -> bool {
-        cfg!(feature = "full") || cfg!(feature = "stwo") && self.channel == Channel::Blake2s
+    /// Checks that this build has Stwo and the channel; the error says how to build them. Each channel compiles both
+    /// provers, so the first takes the feature `stwo`, and the second `full`.
+    pub fn built(&self) -> Result<(), String> {
+        if !cfg!(feature = "stwo") {
+            let build = "build with it: cargo run --release --features stwo -p rigel";
+            return Err(format!("Stwo is not in this build, which has Plonky3; {build}"));
+        }
+        if !cfg!(feature = "full") && self.channel != Channel::Blake2s {
+            let build = "build with all hashes: cargo run --release --features full -p rigel";
+            return Err(format!("blake2s-m31 is not in this build, which has blake2s; {build}"));
+        }
+        Ok(())
     }
 
     /// The statement, without a witness or a device yet.
     #[cfg_attr(not(feature = "stwo"), expect(unused_variables, reason = "there is none in this build"))]
     pub fn statement(&self, making: Making) -> Result<Box<dyn Statement>, String> {
         self.check()?;
+        self.built()?;
         #[cfg(feature = "stwo")]
         return rigel_stwo_workloads::choice::statement(
             self.workload,
@@ -110,7 +107,7 @@ impl Choice {
             making,
         );
         #[cfg(not(feature = "stwo"))]
-        unreachable!("checked: no statement of Stwo is in this build")
+        unreachable!("`built` is an error without the feature")
     }
 }
 

@@ -62,6 +62,8 @@ pub fn limit_for(bytes: usize) -> String {
 pub enum Unverified {
     /// The bytes are not a proof of the statement, for this reason.
     Rejected(String),
+    /// This build cannot verify proofs of such statements, for this reason.
+    NotBuilt(String),
     /// Upstream's verifier panicked with this message, which it does on some malformed proofs.
     Panicked(String),
     /// Verification takes more memory than the limit.
@@ -78,7 +80,7 @@ pub enum Unverified {
 impl fmt::Display for Unverified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rejected(reason) => f.write_str(reason),
+            Self::Rejected(reason) | Self::NotBuilt(reason) => f.write_str(reason),
             Self::Panicked(message) => {
                 write!(f, "the proof is malformed: upstream's verifier gave up ({message})")
             }
@@ -103,6 +105,7 @@ pub fn verify(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unveri
 
 /// [`verify`], where the caller keeps panics from being printed.
 pub fn judged(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unverified> {
+    header.choice.built().map_err(Unverified::NotBuilt)?;
     let needed = memory_of(&header.choice, proof.len());
     if needed > memory {
         return Err(Unverified::Memory { needed: Some(needed), limit: memory });
@@ -130,10 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "stwo")]
     fn a_large_statement_is_refused_before_anything_is_computed() {
         let plonk = |log_size, log_blowup| {
             let fri = stwo::Fri { log_blowup, ..stwo::Fri::default() };
-            let (workload, channel) = (crate::stwo::Workload::Plonk, stwo::Channel::Blake2s);
+            let (workload, channel) = (stwo::Workload::Plonk, stwo::Channel::Blake2s);
             Choice::Stwo(stwo::Choice { workload, log_size, channel, fri })
         };
         let lookups = |log_rows| {
@@ -149,6 +153,19 @@ mod tests {
             assert_eq!(Bits::of(&large).proven, None, "which makes no statement");
         }
         assert!(matches!(judged(&Header::new(plonk(8, 1), vec![]), b"", MEMORY), Err(Unverified::Rejected(_))));
+    }
+
+    #[test]
+    fn a_proof_that_the_build_cannot_verify_is_not_rejected() {
+        let (workload, channel, fri) = (stwo::Workload::Plonk, stwo::Channel::Blake2s, stwo::Fri::default());
+        let header = Header::new(Choice::Stwo(stwo::Choice { workload, log_size: 6, channel, fri }), vec![]);
+        let verdict = judged(&header, b"", MEMORY);
+        if cfg!(feature = "stwo") {
+            assert!(matches!(verdict, Err(Unverified::Rejected(_))), "{verdict:?}");
+        } else {
+            let Err(Unverified::NotBuilt(reason)) = verdict else { panic!("{verdict:?}") };
+            assert!(reason.contains("--features stwo"), "{reason}");
+        }
     }
 
     /// The sizes from which on the usual limit is too low are those in `docs/command-line.md`.

@@ -86,21 +86,24 @@ def uncalled(stub, called):
 
 def _part_of(item):
     """The device whose part of the tests this one is in."""
-    return getattr(item, "callspec", None) and item.callspec.params.get("device") or DEVICES[0]
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return parameters.get("device", DEVICES[0])
 
 
 def pytest_collection_modifyitems(config, items):
     part = os.environ.get("RIGEL_TEST_PART")
     if part:
-        config.hook.pytest_deselected(items=[item for item in items if _part_of(item) != part])
-        items[:] = [item for item in items if _part_of(item) == part]
+        here = [item for item in items if _part_of(item) == part]
+        config.hook.pytest_deselected(items=[item for item in items if item not in here])
+        items[:] = here
 
 
 def pytest_sessionfinish(session):
     part = os.environ.get("RIGEL_TEST_UNCALLED")
     if part:
         missing = uncalled(_STUB.read_text(), CALLED)
-        pathlib.Path(part).write_text("".join(f"{name}\n" for name in sorted(missing)))
+        # Overloads are one function.
+        pathlib.Path(part).write_text("".join(f"{name}\n" for name in sorted(set(missing))))
         return
     files = {item.path for item in session.items}
     here = pathlib.Path(__file__).parent

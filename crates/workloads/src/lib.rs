@@ -105,13 +105,6 @@ impl Choice {
         if !self.is_offered() {
             return Err(self.not_offered());
         }
-        if !self.is_built() {
-            return Err(format!(
-                "{field} with {hash}{zk} is not in this build, which has koala-bear with keccak; build with all \
-                 fields and hashes: cargo run --release --features full -p rigel",
-                zk = if fri.zk { " and --zk" } else { "" }
-            ));
-        }
         Ok(())
     }
 
@@ -141,15 +134,24 @@ impl Choice {
             && (self.field, self.hash) == (Field::KoalaBear, Hash::Keccak)
     }
 
-    /// Whether this build has the field and the hash. Each compiles both provers, so all of them take the feature
-    /// `full`.
-    pub fn is_built(&self) -> bool {
-        cfg!(feature = "full") || (self.field, self.hash) == (Field::KoalaBear, Hash::Keccak) && !self.fri.zk
+    /// Checks that this build has the field and the hash; the error says how to build them. Each compiles both provers,
+    /// so all but one take the feature `full`.
+    pub fn built(&self) -> Result<(), String> {
+        let Self { field, hash, fri, .. } = self;
+        if cfg!(feature = "full") || (*field, *hash) == (Field::KoalaBear, Hash::Keccak) && !fri.zk {
+            return Ok(());
+        }
+        Err(format!(
+            "{field} with {hash}{zk} is not in this build, which has koala-bear with keccak; build with all fields and \
+             hashes: cargo run --release --features full -p rigel",
+            zk = if fri.zk { " and --zk" } else { "" }
+        ))
     }
 
     /// The statement, without a witness or a device yet.
     pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
         self.check()?;
+        self.built()?;
         let case = Case { workload: self.workload, log_rows: self.log_rows, fri: self.fri };
         let made = match self.field {
             Field::KoalaBear => rigel_workloads_koala_bear::statement(case, self.hash),

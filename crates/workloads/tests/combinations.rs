@@ -12,7 +12,7 @@ fn every_combination_is_there_or_is_said_not_to_be() {
                 let log_rows = workload.default_log_rows();
                 let choice = Choice { workload, log_rows, field, hash, fri: Fri::default() };
                 let made = choice.statement().is_ok();
-                assert_eq!(made, choice.check().is_ok(), "{choice}");
+                assert_eq!(made, choice.check().is_ok() && choice.built().is_ok(), "{choice}");
                 offered += usize::from(made);
             }
         }

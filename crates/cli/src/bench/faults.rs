@@ -169,11 +169,12 @@ fn programs() -> Result<Vec<Program>, Failure> {
     let making = |unmeasured| Making { unmeasured, ..Making::default() };
     let mut programs =
         vec![proof("plonky3", move || single.statement())?, proof("plonky3 batch", move || batch.statement())?];
-    if stwo.is_built() {
-        programs.push(proof("stwo, measured", move || stwo.statement(making(false)))?);
-        programs.push(proof("stwo", move || stwo.statement(making(true)))?);
-    } else {
-        eprintln!("note: {}", stwo.check().err().unwrap_or_default());
+    match stwo.built() {
+        Ok(()) => {
+            programs.push(proof("stwo, measured", move || stwo.statement(making(false)))?);
+            programs.push(proof("stwo", move || stwo.statement(making(true)))?);
+        }
+        Err(reason) => eprintln!("note: {reason}"),
     }
     #[cfg(feature = "full")]
     programs.push(array()?);

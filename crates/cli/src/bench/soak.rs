@@ -228,7 +228,14 @@ impl Soak<'_> {
             return Ok(known[rng.random_range(0..known.len())].clone());
         }
         let (most, kind) = (self.arguments.log_rows, self.device.kind());
-        let prover = if rng.random() || !cfg!(feature = "stwo") { Prover::Plonky3 } else { Prover::Stwo };
+        let usual = StwoWorkload::Plonk;
+        let stwo = stwo::Choice {
+            workload: usual,
+            log_size: stwo::default_log_size(usual),
+            channel: stwo::Channel::Blake2s,
+            fri: stwo::Fri::default(),
+        };
+        let prover = if rng.random() || stwo.built().is_err() { Prover::Plonky3 } else { Prover::Stwo };
         let (name, mut statement) = match prover {
             Prover::Plonky3 => random_plonky3(rng, most, kind),
             Prover::Stwo => random_stwo(rng, most, kind),

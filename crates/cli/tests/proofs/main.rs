@@ -4,4 +4,5 @@
 mod command;
 mod files;
 mod plonky3;
+#[cfg(feature = "stwo")]
 mod stwo;

@@ -53,7 +53,7 @@ pub fn statement(
             Box::new(Stwo::<Blake2sM31MerkleChannel>::new(size, config(&fri), statement, making))
         }
         #[cfg(not(feature = "full"))]
-        Channel::Blake2sM31 => return Err("blake2s-m31 is not in this build, which has blake2s".into()),
+        Channel::Blake2sM31 => return Err("blake2s-m31 takes the feature `full`".into()),
     })
 }
 

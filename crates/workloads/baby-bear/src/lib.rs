@@ -21,8 +21,8 @@ fn poseidon2(fri: &Fri) -> Poseidon2 {
 /// The statement of a case with a hash, if there is one.
 pub fn statement(case: Case, hash: Hash) -> Option<Box<dyn Statement>> {
     match hash {
-        Hash::Keccak => Some(case.most(keccak)),
-        Hash::Poseidon2 => Some(case.fibonacci(poseidon2)),
+        Hash::Keccak => case.most(keccak),
+        Hash::Poseidon2 => case.fibonacci(poseidon2),
         Hash::Keccak256 => None,
     }
 }

@@ -27,13 +27,13 @@ fn poseidon2(fri: &Fri) -> Poseidon2 {
 /// The statement of a case with a hash over the extension of degree 2, if there is one.
 pub fn statement(case: Case, hash: Hash) -> Option<Box<dyn Statement>> {
     match hash {
-        Hash::Keccak => Some(case.all(keccak::<Extension2>, poseidon2::air)),
-        Hash::Poseidon2 => Some(case.fibonacci(poseidon2)),
+        Hash::Keccak => case.all(keccak::<Extension2>, poseidon2::air),
+        Hash::Poseidon2 => case.fibonacci(poseidon2),
         Hash::Keccak256 => None,
     }
 }
 
 /// The statement of a case with a hash over the extension of degree 3, if there is one.
 pub fn statement_of_degree_3(case: Case, hash: Hash) -> Option<Box<dyn Statement>> {
-    (hash == Hash::Keccak).then(|| case.fibonacci(keccak::<Extension3>))
+    if hash == Hash::Keccak { case.fibonacci(keccak::<Extension3>) } else { None }
 }

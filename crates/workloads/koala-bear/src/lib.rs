@@ -20,12 +20,12 @@ fn keccak(fri: &Fri) -> StarkOf<KoalaBear, Extension, SpongeMmcs<KoalaBear>, Cha
 pub fn statement(case: Case, hash: Hash) -> Option<Box<dyn Statement>> {
     match hash {
         #[cfg(feature = "full")]
-        Hash::Keccak if case.fri.zk => Some(case.keccak_or_fibonacci(hiding::config)),
-        Hash::Keccak if !case.fri.zk => Some(case.all(keccak, poseidon2::air)),
+        Hash::Keccak if case.fri.zk => case.keccak_or_fibonacci(hiding::config),
+        Hash::Keccak if !case.fri.zk => case.all(keccak, poseidon2::air),
         #[cfg(feature = "full")]
-        Hash::Poseidon2 => Some(case.most(full::poseidon2)),
+        Hash::Poseidon2 => case.most(full::poseidon2),
         #[cfg(feature = "full")]
-        Hash::Keccak256 => Some(case.fibonacci(full::keccak256)),
+        Hash::Keccak256 => case.fibonacci(full::keccak256),
         _ => None,
     }
 }

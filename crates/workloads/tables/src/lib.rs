@@ -38,7 +38,7 @@ use fibonacci::Fibonacci;
 use single::Single;
 
 /// The seed of all witnesses.
-pub const SEED: u64 = 1;
+const SEED: u64 = 1;
 
 /// The workload to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ pub struct Case {
 
 impl Case {
     /// All workloads; `poseidon2` is the Poseidon2 AIR over the field.
-    pub fn all<SC, P>(self, config: fn(&Fri) -> SC, poseidon2: fn() -> P) -> Box<dyn Statement>
+    pub fn all<SC, P>(self, config: fn(&Fri) -> SC, poseidon2: fn() -> P) -> Option<Box<dyn Statement>>
     where
         SC: Config,
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
@@ -131,34 +131,35 @@ impl Case {
             Workload::Fibonacci => Either::Left(Either::Right(Fibonacci)),
             Workload::Blake3 => Either::Right(Either::Left(Blake3Air {})),
             Workload::Poseidon2 => Either::Right(Either::Right(poseidon2())),
-            Workload::Lookups => return self.lookups(config),
+            Workload::Lookups => return Some(self.lookups(config)),
         };
-        self.single(config, air)
+        Some(self.single(config, air))
     }
 
-    /// Keccak, Fibonacci and the tables with lookups.
-    pub fn most<SC: Config>(self, config: fn(&Fri) -> SC) -> Box<dyn Statement>
+    /// Keccak, Fibonacci and the tables with lookups; none for other workloads.
+    pub fn most<SC: Config>(self, config: fn(&Fri) -> SC) -> Option<Box<dyn Statement>>
     where
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
     {
         match self.workload {
-            Workload::Lookups => self.lookups(config),
+            Workload::Lookups => Some(self.lookups(config)),
             _ => self.keccak_or_fibonacci(config),
         }
     }
 
-    /// Keccak and Fibonacci.
-    pub fn keccak_or_fibonacci<SC: Config>(self, config: fn(&Fri) -> SC) -> Box<dyn Statement> {
+    /// Keccak and Fibonacci; none for other workloads.
+    pub fn keccak_or_fibonacci<SC: Config>(self, config: fn(&Fri) -> SC) -> Option<Box<dyn Statement>> {
         let air = match self.workload {
             Workload::Keccak => Either::Left(KeccakAir {}),
-            _ => Either::Right(Fibonacci),
+            Workload::Fibonacci => Either::Right(Fibonacci),
+            Workload::Poseidon2 | Workload::Blake3 | Workload::Lookups => return None,
         };
-        self.single(config, air)
+        Some(self.single(config, air))
     }
 
-    /// Fibonacci alone.
-    pub fn fibonacci<SC: Config>(self, config: fn(&Fri) -> SC) -> Box<dyn Statement> {
-        self.single(config, Fibonacci)
+    /// Fibonacci; none for other workloads.
+    pub fn fibonacci<SC: Config>(self, config: fn(&Fri) -> SC) -> Option<Box<dyn Statement>> {
+        (self.workload == Workload::Fibonacci).then(|| self.single(config, Fibonacci))
     }
 
     fn lookups<SC: Config>(self, config: fn(&Fri) -> SC) -> Box<dyn Statement>

@@ -50,7 +50,7 @@ impl Originals {
         let fri = stwo::Fri { queries: 4, pow_bits: 2, ..stwo::Fri::default() };
         let of_stwo =
             |workload, log_size, channel| Choice::Stwo(stwo::Choice { workload, log_size, channel, fri });
-        use rigel_proofs::stwo::Workload as Stwo;
+        use stwo::Workload as Stwo;
         let choices = [
             plonky3(Workload::Fibonacci, 4, Field::KoalaBear, Hash::Keccak, false),
             plonky3(Workload::Fibonacci, 5, Field::KoalaBear, Hash::Keccak, false),
@@ -65,7 +65,7 @@ impl Originals {
             of_stwo(Stwo::Poseidon2, 7, stwo::Channel::Blake2s),
         ];
         // A build without all fields and hashes has fewer.
-        let choices = choices.into_iter().filter(|choice| choice.check().is_ok());
+        let choices = choices.into_iter().filter(|choice| choice.built().is_ok());
         let make = |choice: Choice| {
             let mut statement = choice.statement()?;
             statement.generate();
@@ -263,12 +263,8 @@ mod tests {
     #[test]
     fn a_header_is_restated_in_a_file_that_is_read() {
         let fri = stwo::Fri::default();
-        let choice = stwo::Choice {
-            workload: rigel_proofs::stwo::Workload::Plonk,
-            log_size: 8,
-            channel: stwo::Channel::Blake2s,
-            fri,
-        };
+        let choice =
+            stwo::Choice { workload: stwo::Workload::Plonk, log_size: 8, channel: stwo::Channel::Blake2s, fri };
         let header = Header::new(Choice::Stwo(choice), vec![vec![1, 2, 3]]);
         let file = proof_file::encode(&header, b"proof");
         let same = serde_json::to_value(&header).unwrap();
@@ -283,7 +279,7 @@ mod tests {
         assert!(others.len() > 40);
         let is_large_chain = |other: &Header| match other.choice {
             Choice::Stwo(stwo::Choice { workload, log_size, .. }) => {
-                workload == rigel_proofs::stwo::Workload::Poseidon2 && log_size > 20
+                workload == stwo::Workload::Poseidon2 && log_size > 20
             }
             Choice::Plonky3(_) => false,
         };

@@ -103,9 +103,8 @@ fn measure(
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
     let mut cases = (suite.cases)(size);
     cases.retain(|case| case.name().contains(&only));
-    if let Some(missing) = cases.iter().find(|case| !case.choice.is_built()) {
-        let reason = missing.choice.check().err().unwrap_or_default();
-        cases.retain(|case| case.choice.is_built());
+    if let Some(reason) = cases.iter().find_map(|case| case.choice.built().err()) {
+        cases.retain(|case| case.choice.built().is_ok());
         if cases.is_empty() {
             return Err(reason.into());
         }
