@@ -46,6 +46,28 @@
 //!
 //! No call panics on bad input, a missing driver, exhausted memory or a lost device. Each returns an [`Error`]
 //! that states what was requested, what is available and what to do.
+//!
+//! # How work and memory are ordered
+//!
+//! Every piece of work of a stream has a number. Device memory, pinned memory and loaded modules each remember, for
+//! every stream, the number of the last work that uses them; events that are recorded at intervals tell up to which
+//! number the work of a stream is complete. Uses that are complete are forgotten.
+//!
+//! - Dropping a buffer waits for nothing: its memory goes back to the arena with its uses. An allocation takes the
+//!   smallest free block that its stream can use at once. If other streams still use every block that fits, the
+//!   stream waits, on the device, for just that work. If nothing fits, more memory is mapped.
+//! - A graph holds the memory and the code that its work refers to. Its capture takes idle memory only, because it
+//!   may be replayed on any stream.
+//! - Launches may be gathered: up to 16 are submitted with one call, before any other work of their stream and before
+//!   anybody waits for them.
+//! - Work that fails after it had its number fails whoever reads, copies or waits for what it was to write, on any
+//!   stream and as often as they ask, and nobody else. A lost device is a failure of all work that was not known to
+//!   be complete.
+//! - Waiting for memory to be idle is not waiting for a value: failed or lost work is idle, but its values are an
+//!   error. If a wait fails on a device that is not lost, nothing is known, so what the work may use is left to the
+//!   process.
+//! - Whatever refers to a device's memory or streams keeps the lowest layer of the device open. So streams finish and
+//!   close first and memory is unmapped last, whoever is dropped first.
 
 mod base;
 mod code;

@@ -91,6 +91,46 @@
 //! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
 //! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `serve`,
 //! `keccak_inputs`.
+//!
+//! # How a proof runs
+//!
+//! `prove.rs` is the list of phases for one table, and `batch.rs` the same list with lookups. What comes back to the
+//! host is caps, opened values, queried rows and the end of FRI, and nothing else.
+//!
+//! 1. Read the AIR, on a thread beside the upload: upstream's symbolic expressions become a graph in which equal
+//!    values are one node. The graph is split into kernels, which are compiled on all cores or found in the cache,
+//!    and interpreted until they are there. Later proofs know the AIR again by how its constraints are written.
+//! 2. Commit to the trace. It goes up on a stream of its own, one table in parts of columns and a batch table by
+//!    table. Each part is transposed and extended, and those of one table are absorbed by the leaves, while the next
+//!    travels. The tree's cap gives alpha; with lookups, their columns are made and committed to before that.
+//! 3. Make the quotient. For a table of n rows and a quotient of q chunks, constraints are evaluated on the first n q
+//!    rows of the extended trace: in bit-reversed order, a prefix is the smaller coset. Each kernel adds its
+//!    constraints, weighted by powers of alpha and divided by the vanishing polynomial, to the chunks. These are
+//!    extended and committed to as the trace was. Their cap gives zeta.
+//! 4. Open all columns at zeta and, where the AIR reads the next row, at the point after it, by barycentric weights.
+//!    The values give the next alpha, by which all columns of one height are reduced to one.
+//! 5. Fold: a tree over the column, its cap, a challenge, a fold, and again. Columns of lower heights join on the
+//!    way. The last folds have trees of few leaves, for which a round trip to the device takes longer than hashing
+//!    them, so the host makes them where it can compute the hash. The final polynomial is the host's, too.
+//! 6. Search the proof of work, and gather the queried rows and pruned paths, which come back in two copies.
+//!
+//! Many small tables go through each step together, because a launch takes longer than the work on one of them: one
+//! launch extends all short matrices, one evaluates their columns at all points, one reduces their openings, and one
+//! gathers all queried rows. Large matrices are processed one by one, by kernels that read each value as few times as
+//! possible.
+//!
+//! Memory is planned before the proof. Where the extended trace does not fit, its columns are extended again, a batch
+//! at a time, wherever they are read. Where not even the trace fits, some of its columns stay in pinned memory of the
+//! host and come up again wherever they are read. If memory runs out in the middle all the same, the proof is made
+//! again in narrower batches. After the first proof of a shape, the driver allocates no memory for buffers.
+//!
+//! Several devices share out the same phases by rows: device k of K has block k of the extended rows in bit-reversed
+//! order, a coset of its own, so the functions of one device run on a block as they are. One host thread enqueues the
+//! work of all devices, events order the copies between them, and the host waits only for what the transcript needs.
+//! While some columns travel, those before them are hashed and those after them extended.
+//!
+//! A proof that hides the trace has the same phases with masks in place of a plain extension, random multiples of
+//! vanishing polynomials in the quotient's chunks, one more commitment, and salts in the leaves.
 
 mod air;
 mod base;

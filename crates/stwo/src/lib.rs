@@ -98,6 +98,39 @@
 //!   compiled once and cached on disk. Base-field constants are part of the kernels: a component with other
 //!   constants is compiled again, unless a [`Template`] says which of them belong to the instance.
 //! - Coefficients are in the order that upstream documents. `SimdBackend` transposes long columns of coefficients.
+//!
+//! # How a proof runs
+//!
+//! Upstream's `prove` is the list of phases, and this crate has one file for each trait of a backend. Upstream's
+//! loops ask for one column or one value at a time; the backend answers them from work on many.
+//!
+//! | upstream asks for | the backend |
+//! |---|---|
+//! | columns of a tree (`extend_evals`) | interpolates them in place, in a copy if columns have clones, a launch for each run of contiguous columns |
+//! | a commitment | evaluates into one piece of memory, then builds the leaves and all layers of the tree at once |
+//! | the constraints of a component | knows the component again, or records and compiles it, and folds all constraints over the rows in one program |
+//! | the value of a column out of domain | evaluates all columns of its tree that are not longer, and copies all values back at once |
+//! | quotients, a fold of FRI | computes all columns or coordinates at once, in a few launches |
+//! | a proof of work | finds the nonce and, from a copy of the channel, the queries that will come |
+//! | a queried element or node | fetches everything that the queries will read, in all trees, in two copies |
+//!
+//! A component is known again by the values of its constraints for random numbers in place of columns and of what was
+//! drawn, which is less work than recording them.
+//!
+//! A column of evaluations records the number of coefficients of its polynomial until it is written to. Its value at
+//! a point out of domain is then a sum over that many rows: the first block of a canonic domain is a domain itself,
+//! and its values determine the polynomial.
+//!
+//! Where the columns do not fit on the device, the host keeps them, as coefficients once they are committed to.
+//! Whatever reads columns brings a batch of them up, evaluates it and drops it: leaves absorb one batch after
+//! another, constraints are split by the columns that they read, and sums over columns are added up.
+//!
+//! Over several devices, a column may be blocks of rows, one on each device, and a layer of a tree blocks of digests.
+//! In the bit-reversed order of a circle domain, block k of K is the circle domain of the half coset that begins at
+//! the point with the bit-reversed index of k and takes K steps at a time. So every kernel that takes a coset or its
+//! twiddles runs on a block as it is: leaves, constraints, numerators of quotients and folds, until a block is small.
+//! Values out of domain are partial sums, added on the host. The composition and the quotients are gathered by
+//! coordinates and extended. What does not know of blocks reads a column gathered on the first device.
 
 mod accumulation;
 mod backend;

@@ -4,6 +4,10 @@
 //! used it or the other streams' work is complete; otherwise the stream first waits, on the device, for exactly
 //! that work. So a workload in steady state allocates nothing from the driver, and a block is never reused while a
 //! kernel still accesses it.
+//!
+//! The range has addresses for all of the device's memory, and memory is mapped behind parts of it by CUDA's virtual
+//! memory calls. So opening a device takes no memory, several processes can share a GPU, no large buffer fails because
+//! memory came in separate chunks, and the number of driver calls stays logarithmic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

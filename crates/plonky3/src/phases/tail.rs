@@ -3,6 +3,9 @@
 //! Every fold waits for a challenge, and every challenge for the tree before it: a launch, a copy back and what the
 //! host does between. The host folds and hashes a few elements in less time than that. So the device folds while trees
 //! are large; what is left of the columns then comes back, and the host goes on alone.
+//!
+//! The device makes all trees of a proof that hides the trace, of one whose hash the host can't compute
+//! (`TreeHash::on_host`), and of one over several devices: there the tail is the final polynomial alone.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;

@@ -52,7 +52,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         self.prover.cap_height as u32
     }
 
-    /// See [`Recorder::phase`].
+    /// See [`Recorder::phase`]. What the host computes between phases, such as the last folds of FRI, is in none.
     pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
         self.cancel.check()?;
         self.recorder.phase(name, &self.stream, work)

@@ -1,5 +1,9 @@
 //! Streams, events and copies. Work runs synchronously on the calling thread, so a stream is always idle when a
 //! call returns.
+//!
+//! Errors therefore come from the call that caused them, and tests are deterministic. The price is that code which
+//! forgets to wait passes here. Tests on a GPU find it, and the layers above the driver are tested with a scripted
+//! driver, whose work is complete when the test says so (`queue/scripted.rs`).
 
 use std::time::Instant;
 

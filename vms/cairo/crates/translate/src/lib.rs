@@ -20,6 +20,11 @@
 //! A file with any other construct is [unsupported](Unsupported), and its component stays on the host. Nothing of
 //! upstream's text is kept: the translation happens when `rigel-cairo` is built, from the sources that cargo has
 //! downloaded and checked.
+//!
+//! The files of about 50 components change with every version of upstream's. Kernels written by hand, or a table of
+//! what goes into which column, would repeat thousands of lines and have to follow them. Recording, as constraints
+//! are recorded, is not possible, because the code is over concrete SIMD types. Written by hand are upstream's types
+//! in C++, the counts of the tables, and the deductions of hashes.
 
 mod chain;
 mod expression;
