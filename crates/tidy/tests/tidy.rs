@@ -215,9 +215,8 @@ fn files_import_in_no_circle() {
         for middle in 0..names.len() {
             for from in 0..names.len() {
                 if reached[from][middle] {
-                    for to in 0..names.len() {
-                        reached[from][to] |= reached[middle][to];
-                    }
+                    let beyond = reached[middle].clone();
+                    reached[from].iter_mut().zip(beyond).for_each(|(known, new)| *known |= new);
                 }
             }
         }

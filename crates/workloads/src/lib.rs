@@ -87,7 +87,7 @@ fn is_offered(workload: Workload, field: Field, hash: Hash) -> bool {
 impl Choice {
     /// Checks that there is such a statement and that its size is supported; the error says why not.
     pub fn check(&self) -> Result<(), String> {
-        let Self { workload, log_rows, field, hash, fri } = self;
+        let Self { workload, log_rows, fri, .. } = self;
         fri.check()?;
         let (least, most) = workload.log_rows();
         if !(least..=most).contains(log_rows) {

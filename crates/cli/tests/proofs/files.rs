@@ -64,6 +64,7 @@ pub(crate) fn with_header(file: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u
 }
 
 /// The file with a different proof, and a matching checksum.
+#[cfg(feature = "stwo")]
 pub(crate) fn with_proof(file: &[u8], proof: &[u8]) -> Vec<u8> {
     let header_len = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
     assembled(file, &file[24..24 + header_len], proof)
