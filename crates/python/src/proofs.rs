@@ -11,9 +11,8 @@ use rigel_gpu::{Bytes, Device, Report};
 use rigel_proofs::choice::{Choice, Prover, Workload};
 use rigel_proofs::proof_file::{self, Header, Unread};
 use rigel_proofs::verdict::{self, Bits, MEMORY, Unverified};
-use rigel_statements::Made;
-use rigel_statements::OnFailure;
 use rigel_statements::many::Many;
+use rigel_statements::{Made, OnFailure};
 use serde_json::{Map, Value};
 
 use crate::devices::several_for_proofs;
@@ -189,16 +188,16 @@ fn _prove(
     let names = device.to_owned();
     interruptible_steps(py, choice.to_string(), progress, 3, move |steps: &Steps| {
         // A named device does not fall back; `auto` does, and the proof reports it.
-        let policy = OnFailure::cpu_if(names == "auto");
+        let on_failure = OnFailure::cpu_if(names == "auto");
         let (devices, no_device) = several_for_proofs(&names)?;
         steps.next("generating the trace".into())?;
         statement.generate();
         let place = place(&devices);
         steps.next(format!("preparing {place}"))?;
         match devices.as_slice() {
-            [] => statement.prepare(None, policy),
-            [device] => statement.prepare(Some(device), policy),
-            several => statement.prepare_over(several, policy),
+            [] => statement.prepare(None, on_failure),
+            [device] => statement.prepare(Some(device), on_failure),
+            several => statement.prepare_over(several, on_failure),
         }
         .map_err(failed)?;
         steps.next(format!("proving on {place}"))?;
@@ -224,7 +223,7 @@ fn _prove_many(
     choice.statement().map_err(PyValueError::new_err)?;
     let names = device.to_owned();
     interruptible_steps(py, choice.to_string(), progress, count as usize + 1, move |steps: &Steps| {
-        let policy = OnFailure::cpu_if(names == "auto");
+        let on_failure = OnFailure::cpu_if(names == "auto");
         let (devices, no_device) = several_for_proofs(&names)?;
         if count == 0 {
             return Ok(Vec::new());
@@ -233,7 +232,7 @@ fn _prove_many(
         steps.next(format!("preparing {place}"))?;
         let mut notes: Vec<String> = no_device.into_iter().collect();
         let statement = || Ok(choice.statement()?);
-        let many = Many::prepare(statement, &devices, policy, choice.overlaps(), |note| notes.push(note))
+        let many = Many::prepare(statement, &devices, on_failure, choice.overlaps(), |note| notes.push(note))
             .map_err(failed)?;
         let header = Header::new(choice, many.publics());
         let reason = (!notes.is_empty()).then(|| notes.join("; "));

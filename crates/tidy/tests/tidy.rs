@@ -82,7 +82,7 @@ fn crates_depend_downwards() {
     for (name, text) in
         files().iter().filter(|(name, _)| name.starts_with("crates/") && name.ends_with("/Cargo.toml"))
     {
-        let folder = name.trim_start_matches("crates/").trim_end_matches("/Cargo.toml").replace('/', "-");
+        let folder = name["crates/".len()..name.len() - "/Cargo.toml".len()].replace('/', "-");
         let Some(own) = level(&folder) else {
             wrong.push(format!("{folder} has no place in the order of crates (CRATES in this file)"));
             continue;

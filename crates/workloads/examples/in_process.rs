@@ -7,8 +7,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, Error, Selector, background};
-use rigel_statements::OnFailure;
-use rigel_statements::{Statement, timed};
+use rigel_statements::{OnFailure, Statement, timed};
 use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -7,10 +7,8 @@ use std::time::Instant;
 use rigel_gpu::Selector;
 use rigel_gpu::testing::faults::{Call, Injection, Moment, Outcome, Patience, Program, Sweep, sample, settings};
 use rigel_gpu::testing::programs;
-use rigel_proofs::stwo::Workload as StwoWorkload;
-use rigel_proofs::stwo::{Channel, Choice as StwoChoice, Fri as StwoFri, Making};
-use rigel_statements::OnFailure;
-use rigel_statements::Statement;
+use rigel_proofs::stwo::{Channel, Choice as StwoChoice, Fri as StwoFri, Making, Workload as StwoWorkload};
+use rigel_statements::{OnFailure, Statement};
 use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 use serde::Serialize;
 

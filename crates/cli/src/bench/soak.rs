@@ -10,11 +10,8 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_gpu::{Device, DeviceKind, Emulation, Error as GpuError, Options};
 use rigel_plonky3::Error as ProofError;
-use rigel_proofs::stwo::Workload as StwoWorkload;
-use rigel_proofs::stwo::{self, Making};
-use rigel_statements::OnFailure;
-use rigel_statements::Statement;
-use rigel_statements::panics;
+use rigel_proofs::stwo::{self, Making, Workload as StwoWorkload};
+use rigel_statements::{OnFailure, Statement, panics};
 use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 use serde::Serialize;
 

@@ -5,9 +5,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use rigel_gpu::{Bytes, Share};
-use rigel_statements::Made;
-use rigel_statements::OnFailure;
 use rigel_statements::many::Many;
+use rigel_statements::{Made, OnFailure};
 use serde::Serialize;
 
 use super::report::verification;

@@ -22,8 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::{Args as _, Command, FromArgMatches as _};
 use ready::Ready;
 use rigel_gpu::{Device, DeviceKind, Error, Selector};
-use rigel_statements::OnFailure;
-use rigel_statements::{Made, Statement, timed};
+use rigel_statements::{Made, OnFailure, Statement, timed};
 use rigel_worker::{Failure as JobFailure, Job, Options};
 use serde_json::{Map, Value};
 

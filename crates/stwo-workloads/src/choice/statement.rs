@@ -7,6 +7,7 @@ use rigel_gpu::{Attempt, Device, Error, Fallback, PoolError, Report};
 use rigel_statements::OnFailure;
 use rigel_statements::bounded::{self, Bounds};
 use rigel_statements::panics::quietly;
+use rigel_statements::stwo::{Making, Workload};
 use rigel_statements::{Failure, Made, Rejection, Statement, TableShape, timed};
 use rigel_stwo::{CudaBackend, ProofSize};
 use serde::Serialize;
@@ -19,7 +20,6 @@ use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::poly::twiddles::TwiddleTree;
 
 use super::shape::Sizes;
-use rigel_statements::stwo::{Making, Workload};
 
 use super::SEED;
 use crate::{
@@ -29,8 +29,9 @@ use crate::{
 
 /// A workload at one size, in one configuration and channel.
 pub(super) struct Stwo<MC> {
-    /// The workload, and the size in its unit, as a power of two.
-    size: (Workload, u32),
+    workload: Workload,
+    /// The size in the workload's unit, as a power of two.
+    log_size: u32,
     config: PcsConfig,
     making: Making,
     on_failure: OnFailure,
@@ -68,7 +69,7 @@ where
     Proof<MC::H>: Serialize + DeserializeOwned + Send,
 {
     pub(super) fn new(
-        size: (Workload, u32),
+        (workload, log_size): (Workload, u32),
         config: PcsConfig,
         statement: Box<dyn Provable<SimdBackend>>,
         making: Making,
@@ -76,7 +77,8 @@ where
         let sizes = Sizes::of(&*statement);
         let store_coefficients = making.store_coefficients || sizes.are_many_short_columns();
         Self {
-            size,
+            workload,
+            log_size,
             config,
             making: Making { store_coefficients, ..making },
             on_failure: OnFailure::Fail,
@@ -164,7 +166,7 @@ where
 
     fn use_devices(&mut self, devices: &[Device], on_failure: OnFailure) -> Result<(), Failure> {
         (self.on_failure, self.devices) = (on_failure, None);
-        let statement = CudaBackend::statement(self.size.0, self.size.1, SEED)?;
+        let statement = CudaBackend::statement(self.workload, self.log_size, SEED)?;
         // They are computed once, before any proof is timed.
         statement.publics();
         let log_rows = statement.log_rows();
@@ -244,7 +246,7 @@ where
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
-        let statement = CudaBackend::statement(self.size.0, self.size.1, SEED)?;
+        let statement = CudaBackend::statement(self.workload, self.log_size, SEED)?;
         Ok(compile(&*statement, device)?)
     }
 

@@ -6,8 +6,7 @@ use super::{Suite, SuiteArguments};
 use crate::Failure;
 use crate::bench::Size;
 use crate::choice::Choice;
-use rigel_proofs::stwo::Workload;
-use rigel_proofs::stwo::{self, Channel, Fri, Making};
+use rigel_proofs::stwo::{self, Channel, Fri, Making, Workload};
 
 #[derive(clap::Args)]
 pub struct Arguments {

@@ -6,8 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, background};
-use rigel_statements::OnFailure;
-use rigel_statements::{Made, Statement, timed};
+use rigel_statements::{Made, OnFailure, Statement, timed};
 use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 use serde::Serialize;
 

@@ -2,8 +2,7 @@
 
 use rigel_gpu::{Device, background};
 use rigel_proofs::stwo;
-use rigel_statements::OnFailure;
-use rigel_statements::{Made, Statement};
+use rigel_statements::{Made, OnFailure, Statement};
 use rigel_workloads::{Choice, Field, Fri, Hash};
 
 use super::{Bench, Model, Row};
