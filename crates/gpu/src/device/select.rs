@@ -245,15 +245,11 @@ impl Device {
     }
 
     /// A device that only compiles, for the architecture `sm_90` (say), without a GPU: whatever is compiled on it is in
-    /// the cache for GPUs of that architecture. It needs NVRTC alone. With `compute_90` (to PTX) or
-    /// `syntax_90` (not even that) it only checks that code compiles, which is quicker, and nothing is kept.
+    /// the cache for GPUs of that architecture. It needs NVRTC alone. With `compute_90` (to PTX) or `syntax_90` (not
+    /// even that) it only checks that code compiles, which is quicker, and the cache keeps no code but that it did.
     pub fn compile_only(architecture: &str, options: &Options) -> Result<Self> {
-        let architecture: cuda::Architecture = architecture.parse()?;
-        let mut options = options.clone();
-        if !matches!(architecture, cuda::Architecture::Machine(_)) {
-            options.cache = None;
-        }
-        Ok(Self::with_driver(cuda::compile_only::open(architecture)?, options))
+        let driver = cuda::compile_only::open(architecture.parse()?)?;
+        Ok(Self::with_driver(driver, options.clone()))
     }
 
     /// Opens every CUDA device of the machine.

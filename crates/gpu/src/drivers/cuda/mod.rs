@@ -51,7 +51,6 @@ use crate::drivers::Driver;
 use context::Cuda;
 
 pub use cublas::{CublasStatus, cublas_status};
-pub(crate) use nvrtc::Architecture;
 pub use status::{Status, status};
 
 /// The number of CUDA devices; at least one, or [`Error::Unavailable`].
