@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use rigel_gpu::{CacheStats, Device, Options, Selector};
-use rigel_proofs::stwo::{self, Channel};
+use rigel_proofs::stwo;
 use rigel_statements::timed;
 use rigel_workloads::{Field, Fri, Hash};
 use serde::Serialize;
@@ -121,8 +121,8 @@ fn choices(arguments: &Arguments) -> Result<Vec<Choice>, String> {
         }
         let is_stwos_alone = workload.of_plonky3().is_none();
         if let Some(workload) = workload.of_stwo().filter(|_| prover != Some(Prover::Plonky3)) {
-            let (log_size, fri) = (log_rows.unwrap_or(stwo::default_log_size(workload)), stwo::Fri::default());
-            let choice = stwo::Choice { workload, log_size, channel: Channel::Blake2s, fri };
+            let usual = stwo::Choice::usual(workload);
+            let choice = stwo::Choice { log_size: log_rows.unwrap_or(usual.log_size), ..usual };
             match choice.built() {
                 Ok(()) => choices.push(Choice::Stwo(choice)),
                 // Without names it is one of all workloads, and Plonky3 may have one of this name.

@@ -79,6 +79,11 @@ impl Choice {
         2 * (circuit + ((2 * columns * word) << log_columns) + extended_and_twiddles) + tree
     }
 
+    /// A workload at its default size, with the default parameters.
+    pub fn usual(workload: Workload) -> Self {
+        Self { workload, log_size: default_log_size(workload), channel: Channel::Blake2s, fri: Fri::default() }
+    }
+
     /// Checks that this build has Stwo and the channel; the error says how to build them. Each channel compiles both
     /// provers, so the first takes the feature `stwo`, and the second `full`.
     pub fn built(&self) -> Result<(), String> {

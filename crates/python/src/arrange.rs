@@ -6,8 +6,7 @@ use rigel_array::{Array, Result};
 
 use crate::arguments::{axes, integers};
 use crate::array::PyArray;
-use crate::convert::{self, Wish};
-use crate::functions::anything;
+use crate::convert::{self, Wish, anything};
 use crate::work::on;
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;

@@ -1,6 +1,5 @@
 //! Converts any object to an array: by its memory if it exports it, by its numbers otherwise.
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use rigel_array::{Array, Device, Type};
@@ -18,6 +17,11 @@ pub(crate) struct Wish {
     pub(crate) device: Option<Device>,
     /// Whether to copy in any case.
     pub(crate) copy: bool,
+}
+
+/// Keeps the object's own type and device.
+pub(crate) fn anything() -> Wish {
+    Wish { dtype: None, device: None, copy: false }
 }
 
 /// Converts an object to an array.
@@ -54,6 +58,22 @@ fn of_object(given: &Bound<'_, PyAny>, wish: &Wish) -> PyResult<Array> {
     parse::nested(given, wish.dtype, &device)
 }
 
+/// The arrays of a sequence.
+pub(crate) fn several(given: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    let mut arrays = Vec::new();
+    for entry in given.try_iter()? {
+        let entry = entry?;
+        match entry.cast::<PyArray>() {
+            Ok(known) => arrays.push(known.get().array.clone()),
+            Err(_) => arrays.push(array(
+                &entry,
+                &Wish { dtype: None, device: arrays.first().map(Array::device), copy: false },
+            )?),
+        }
+    }
+    Ok(arrays)
+}
+
 /// Whether an object exports its memory by a supported protocol.
 pub(crate) fn is_array_like(given: &Bound<'_, PyAny>) -> PyResult<bool> {
     for name in ["__array_interface__", "__cuda_array_interface__", "__dlpack__", "__array__"] {
@@ -88,10 +108,4 @@ fn placed(py: Python<'_>, array: Array, wish: &Wish, is_own: bool) -> PyResult<A
         }
         if wish.copy && !is_own && result.address() == memory { result.copy() } else { Ok(result) }
     })
-}
-
-/// The error for an object that can't be converted.
-pub(crate) fn refused(given: &Bound<'_, PyAny>, why: &str) -> PyErr {
-    let class = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("can't convert this {class} to an array: {why}"))
 }

@@ -1,4 +1,4 @@
-//! Functions that create arrays.
+//! Functions that create arrays and expressions.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,9 +8,10 @@ use rigel_array::{Array, Device, Result, Scalar, Type};
 
 use crate::arguments::{device_option, shape as parse_shape};
 use crate::array::PyArray;
-use crate::convert::{self, Wish};
+use crate::convert::{self, Wish, anything};
 use crate::dtype::{parse as parse_dtype, parse_option};
-use crate::operand::scalar;
+use crate::lazy::PyLazy;
+use crate::scalar::scalar;
 use crate::work::sized;
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
@@ -62,6 +63,21 @@ fn asarray<'py>(
     }
     let array = convert::array(obj, &wish)?;
     Ok(Bound::new(obj.py(), PyArray::from(array))?.into_any())
+}
+
+/// An array as an expression.
+///
+/// >>> import rigel
+/// >>> a = rigel.lazy(rigel.arange(4))
+/// >>> (a * a).sum().item()
+/// 14
+#[pyfunction]
+fn lazy(a: &Bound<'_, PyAny>) -> PyResult<PyLazy> {
+    if let Ok(lazy) = a.cast::<PyLazy>() {
+        return Ok(PyLazy(lazy.get().0.clone()));
+    }
+    let array = convert::array(a, &anything())?;
+    Ok(PyLazy(array.lazy()))
 }
 
 /// A new array of a shape, made by `make`.
@@ -143,7 +159,7 @@ fn like(
     device: Argument<'_, '_>,
     make: impl FnOnce(&[usize], Type, &Device) -> Result<Array> + Send,
 ) -> PyResult<PyArray> {
-    let model = convert::array(a, &Wish { dtype: None, device: None, copy: false })?;
+    let model = convert::array(a, &anything())?;
     let dtype = parse_option(dtype)?.unwrap_or_else(|| model.dtype());
     let device = device_option(device)?.unwrap_or_else(|| model.device());
     sized(a.py(), model.len(), device.is_cpu(), || make(model.shape(), dtype, &device)).map(PyArray::from)
@@ -301,6 +317,7 @@ pub(crate) fn random(
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(lazy, module)?)?;
     module.add_function(wrap_pyfunction!(array, module)?)?;
     module.add_function(wrap_pyfunction!(asarray, module)?)?;
     module.add_function(wrap_pyfunction!(zeros, module)?)?;

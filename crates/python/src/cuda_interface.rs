@@ -9,7 +9,7 @@ use rigel_array::{Array, Device, Result, name};
 use rigel_gpu::DeviceKind;
 
 use crate::array::PyArray;
-use crate::convert::refused;
+use crate::error::refused;
 use crate::numpy::{Description, strides_of, typestr};
 use crate::work::{quick, released};
 
@@ -90,14 +90,6 @@ fn device_number(given: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
         return Ok(Some(ordinal));
     }
     Ok(None)
-}
-
-/// Takes the memory of an array back that was exported, and that its consumer does not need any more.
-pub(crate) fn take_back(array: &Array) {
-    if quick(|| array.reclaim()).is_err() {
-        // The consumer's work may still use the memory, and nothing tells when it ends.
-        std::mem::forget(array.clone());
-    }
 }
 
 #[pymethods]

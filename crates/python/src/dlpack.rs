@@ -13,10 +13,9 @@ use pyo3::types::{PyCapsule, PyDict};
 use rigel_array::{Array, Device, NumberKind, Type, name};
 use rigel_gpu::DeviceKind;
 
-use crate::array::PyArray;
-use crate::convert::refused;
-use crate::cuda_interface::{LEGACY_STREAM, take_back};
-use crate::error::raise_gpu;
+use crate::array::{PyArray, take_back};
+use crate::cuda_interface::LEGACY_STREAM;
+use crate::error::{raise_gpu, refused};
 use crate::work::{quick, released, settle};
 
 const CPU: i32 = 1;

@@ -1,4 +1,4 @@
-//! Element types in Python.
+//! Element types in Python: the class `rigel.DType`, and `rigel.Field`, whose methods are in `field`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,7 +8,6 @@ use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
 use rigel_array::{NumberKind, Type, name, type_named};
 
 use crate::error::raise;
-use crate::field::Field;
 
 /// The element type of an array. It compares equal to its name and to NumPy's dtype of that name.
 ///
@@ -21,6 +20,20 @@ use crate::field::Field;
 /// 'field'
 #[pyclass(frozen, module = "rigel", name = "DType")]
 pub(crate) struct DType(pub(crate) Type);
+
+/// A finite field, which creates arrays of its elements. `rigel.field(name)` returns it.
+///
+/// >>> import rigel
+/// >>> GF = rigel.field("goldilocks")
+/// >>> a = GF([1, 2, -1])
+/// >>> a * a
+/// array([1, 4, 1], dtype=goldilocks)
+/// >>> isinstance(a, GF), GF.order == 2**64 - 2**32 + 1
+/// (True, True)
+#[pyclass(frozen, module = "rigel", name = "Field")]
+pub(crate) struct Field {
+    pub(crate) of: Type,
+}
 
 /// Each type is one object, so that `a.dtype is rigel.float64`.
 pub(crate) fn object(py: Python<'_>, of: Type) -> PyResult<Py<DType>> {

@@ -5,7 +5,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyList};
 use rigel_array::{Array, Half, Type};
 
-use crate::numpy::canonical;
 use crate::work::{guard, on, settle};
 
 /// The bytes of the elements, in row-major order. Waits for the device.
@@ -16,6 +15,13 @@ pub(crate) fn bytes(py: Python<'_>, array: &Array) -> PyResult<Vec<u8>> {
         array.read_into(&mut bytes)?;
         Ok(bytes)
     })
+}
+
+/// Field elements as integers in `0..p`; the coefficients of an extension are one more axis.
+pub(crate) fn canonical(array: &Array) -> rigel_array::Result<Array> {
+    let of = array.dtype();
+    let apart = if of.degree() > 1 { array.coefficients()? } else { array.clone() };
+    apart.astype(if of.base().bytes() == 4 { Type::U32 } else { Type::U64 })
 }
 
 /// Converts field elements to integers; other elements are unchanged.

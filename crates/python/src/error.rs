@@ -45,6 +45,12 @@ pub(crate) fn raise_gpu(error: rigel_gpu::Error) -> PyErr {
     raise(Error::Gpu(error))
 }
 
+/// The error for an object that can't be converted.
+pub(crate) fn refused(given: &Bound<'_, PyAny>, why: &str) -> PyErr {
+    let class = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("can't convert this {class} to an array: {why}"))
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("DeviceError", module.py().get_type::<DeviceError>())?;
     module.add("CompileError", module.py().get_type::<CompileError>())

@@ -1,4 +1,4 @@
-//! The class `rigel.Field`, and the operations on arrays of field elements.
+//! The methods of `rigel.Field`, and the operations on arrays of field elements.
 
 use std::str::FromStr;
 
@@ -13,25 +13,11 @@ use crate::arguments::{device as parse_device, shape as parse_shape};
 use crate::array::PyArray;
 use crate::convert::{self, Wish};
 use crate::create::place_of;
-use crate::dtype::{self, DType};
+use crate::dtype::{self, DType, Field};
 use crate::error::raise;
 use crate::work::{heavy, is_on_cpu, released, sized};
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
-
-/// A finite field, which creates arrays of its elements. `rigel.field(name)` returns it.
-///
-/// >>> import rigel
-/// >>> GF = rigel.field("goldilocks")
-/// >>> a = GF([1, 2, -1])
-/// >>> a * a
-/// array([1, 4, 1], dtype=goldilocks)
-/// >>> isinstance(a, GF), GF.order == 2**64 - 2**32 + 1
-/// (True, True)
-#[pyclass(frozen, module = "rigel", name = "Field")]
-pub(crate) struct Field {
-    pub(crate) of: Type,
-}
 
 /// One object for each field, indexed by type.
 fn object(py: Python<'_>, of: Type) -> PyResult<Py<Field>> {

@@ -5,16 +5,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use rigel_array::{Array, Binary, Device, Lazy, Unary};
 
-use crate::array::{PyArray, device_of, several};
-use crate::convert::{self, Wish};
+use crate::array::{PyArray, device_of};
+use crate::convert::{self, anything, several};
 use crate::lazy::PyLazy;
 use crate::operand::Operand;
 use crate::work::{guard, on, sized};
-
-/// Keeps the object's own type and device.
-pub(crate) fn anything() -> Wish {
-    Wish { dtype: None, device: None, copy: false }
-}
 
 /// An operation on every element of an array, an expression, or an object that can be converted to an array.
 fn unary<'py>(x: &Bound<'py, PyAny>, operation: Unary) -> PyResult<Bound<'py, PyAny>> {

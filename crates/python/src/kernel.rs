@@ -7,7 +7,7 @@ use rigel_array::{Argument, Array, Grid, Kernel, Scalar};
 
 use crate::arguments::{device as parse_device, integers};
 use crate::array::PyArray;
-use crate::operand::scalar;
+use crate::scalar::scalar;
 use crate::work::{is_on_cpu, released};
 
 /// A kernel from CUDA C++ text, compiled for a device when it is first launched there. It is called like CuPy's

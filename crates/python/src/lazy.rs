@@ -6,7 +6,6 @@ use rigel_array::{Lazy, Reduction};
 
 use crate::arguments::axes;
 use crate::array::PyArray;
-use crate::convert::{self, Wish};
 use crate::dtype::{self, DType};
 use crate::error::raise;
 use crate::work::{quick, released};
@@ -120,22 +119,6 @@ pub(crate) fn averaged(
     released(py, || lazy.mean(axes, keep)).map(PyArray::from)
 }
 
-/// An array as an expression.
-///
-/// >>> import rigel
-/// >>> a = rigel.lazy(rigel.arange(4))
-/// >>> (a * a).sum().item()
-/// 14
-#[pyfunction]
-fn lazy(a: &Bound<'_, PyAny>) -> PyResult<PyLazy> {
-    if let Ok(lazy) = a.cast::<PyLazy>() {
-        return Ok(PyLazy(lazy.get().0.clone()));
-    }
-    let array = convert::array(a, &Wish { dtype: None, device: None, copy: false })?;
-    Ok(PyLazy(array.lazy()))
-}
-
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<PyLazy>()?;
-    module.add_function(wrap_pyfunction!(lazy, module)?)
+    module.add_class::<PyLazy>()
 }

@@ -3,9 +3,10 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the classes | `array`, `lazy`, `dtype`, `field`, `merkle`, `kernel`, `transfer` |
+//! | the classes | `array`, `methods`, `lazy`, `dtype`, `field`, `merkle`, `kernel`, `transfer` |
 //! | operators and functions | `operators`, `functions`, `reduce`, `arrange`, `matmul`, `algebra`, `index`, `create` |
-//! | objects to arrays | `convert`, `operand`, `parse`, `arguments` |
+//! | objects to arrays and numbers | `convert`, `operand`, `parse`, `scalar`, `arguments` |
+//! | elements to Python numbers | `elements` |
 //! | memory shared with other libraries | `numpy`, `cuda_interface`, `dlpack` |
 //! | devices and proofs | `devices`, `proofs` |
 //! | errors, Python's lock, Ctrl-C, progress | `error`, `work`, `progress` |
@@ -36,6 +37,7 @@ mod kernel;
 mod lazy;
 mod matmul;
 mod merkle;
+mod methods;
 mod numpy;
 mod operand;
 mod operators;
@@ -43,6 +45,7 @@ mod parse;
 mod progress;
 mod proofs;
 mod reduce;
+mod scalar;
 mod transfer;
 mod work;
 
@@ -52,6 +55,7 @@ fn _rigel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     error::register(module)?;
     dtype::register(module)?;
     array::register(module)?;
+    methods::register(module)?;
     lazy::register(module)?;
     create::register(module)?;
     functions::register(module)?;

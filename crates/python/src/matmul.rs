@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use rigel_array::{Array, matmul_engine as engine};
 
-use crate::array::{PyArray, device_of, several};
+use crate::array::{PyArray, device_of};
+use crate::convert::several;
 use crate::operand::Operand;
 use crate::work::{heavy, is_on_cpu, released};
 

@@ -9,10 +9,9 @@ use pyo3::types::{PyBytes, PyInt, PyList, PyTuple};
 use rigel_array::{Array, Digest32, Hash, MerkleTree, Opening};
 
 use crate::array::PyArray;
-use crate::convert;
+use crate::convert::{self, anything};
 use crate::dtype::{self, DType};
 use crate::error::raise;
-use crate::functions::anything;
 use crate::work::{interruptible, is_on_cpu, quick, released, settle};
 
 /// The number of elements above which a commitment on the CPU runs on another thread, so that Ctrl-C is heard.

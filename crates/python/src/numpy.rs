@@ -9,8 +9,8 @@ use pyo3::types::{PyDict, PyTuple};
 use rigel_array::{Array, Device, NumberKind, Type, name};
 
 use crate::array::PyArray;
-use crate::convert::refused;
-use crate::error::raise;
+use crate::elements::canonical;
+use crate::error::{raise, refused};
 use crate::work::{is_on_cpu, on, released, settle};
 
 /// An array over an object's memory, or over a copy of it.
@@ -192,13 +192,6 @@ pub(crate) fn strides_of<'py>(py: Python<'py>, array: &Array) -> PyResult<Option
     }
     let item = array.dtype().bytes() as isize;
     PyTuple::new(py, array.strides().iter().map(|stride| stride * item)).map(Some)
-}
-
-/// Field elements as integers in `0..p`; the coefficients of an extension are one more axis.
-pub(crate) fn canonical(array: &Array) -> rigel_array::Result<Array> {
-    let of = array.dtype();
-    let apart = if of.degree() > 1 { array.coefficients()? } else { array.clone() };
-    apart.astype(if of.base().bytes() == 4 { Type::U32 } else { Type::U64 })
 }
 
 #[pymethods]

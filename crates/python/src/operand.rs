@@ -1,16 +1,16 @@
-//! Operands of operations with arrays.
+//! Operands of operations with arrays, and of assignments to their elements.
 
-use pyo3::exceptions::PyOverflowError;
-use pyo3::intern;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
-use rigel_array::{Array, Complex, Complex64, Device, Half, Lazy, NumberKind, Scalar, Type, promote};
+use pyo3::types::{PyList, PyTuple};
+use rigel_array::{Array, Device, Lazy, NumberKind, Scalar, Type, name};
 
 use crate::array::PyArray;
 use crate::convert::{self, Wish};
-use crate::dtype;
 use crate::error::raise;
 use crate::lazy::PyLazy;
+use crate::scalar::scalar;
+use crate::work::{is_on_cpu, sized};
 
 /// An operand of an operation.
 pub(crate) enum Operand {
@@ -68,111 +68,42 @@ impl Operand {
     }
 }
 
-/// A Python or NumPy number; `None` for other objects. NumPy numbers keep their type, except with a field.
-pub(crate) fn scalar(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult<Option<Scalar>> {
-    if given.is_exact_instance_of::<PyFloat>() {
-        return Ok(Some(Scalar::Float(given.extract()?)));
+impl PyArray {
+    /// Writes a value, broadcast and converted, to the elements of `to`, a part of this array.
+    pub(crate) fn assign(&self, py: Python<'_>, to: &Array, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let operand = Self::assigned(to, value)?;
+        let elements = to.len();
+        sized(py, elements, is_on_cpu(to), || to.assign(operand))
     }
-    if given.is_exact_instance_of::<PyInt>() {
-        return integer(given, beside).map(Some);
-    }
-    if let Ok(truth) = given.cast::<PyBool>() {
-        return Ok(Some(Scalar::Bool(truth.is_true())));
-    }
-    if given.is_exact_instance_of::<PyComplex>() {
-        return complex(given).map(Some);
-    }
-    if given.is_instance_of::<PyArray>() || given.is_instance_of::<PyLazy>() {
-        return Ok(None);
-    }
-    let py = given.py();
-    if let Some(shape) = given.getattr_opt(intern!(py, "shape"))? {
-        // NumPy scalars are hashable; arrays without axes are not, and stay arrays.
-        let is_scalar = shape.cast::<PyTuple>().is_ok_and(|shape| shape.is_empty()) && given.hash().is_ok();
-        if !is_scalar || given.getattr_opt(intern!(py, "__array_interface__"))?.is_none() {
-            return Ok(None);
+
+    /// A value as the operand of an assignment to elements of `to`.
+    pub(crate) fn assigned(to: &Array, value: &Bound<'_, PyAny>) -> PyResult<Operand> {
+        let Some(operand) = Operand::beside(value, Some(to.dtype()), &to.device())? else {
+            return Err(PyTypeError::new_err(format!(
+                "{} can't be assigned to elements of an array",
+                value.repr()?
+            )));
+        };
+        if let Operand::Scalar(Scalar::Complex(_)) = &operand
+            && to.dtype().kind() != NumberKind::Complex
+        {
+            return Err(PyTypeError::new_err(format!("a complex number does not fit {}", name(to.dtype()))));
         }
-        let plain = given.call_method0(intern!(py, "item"))?;
-        let Some(value) = scalar(&plain, beside)? else { return Ok(None) };
-        let exact = dtype::parse(&given.getattr(intern!(py, "dtype"))?).ok();
-        return Ok(Some(match (exact, beside) {
-            (Some(of), None) => typed(value, of),
-            // Convert to the common type.
-            (Some(of), Some(beside)) if !beside.is_field() => typed(value, promote(of, beside).map_err(raise)?),
-            _ => value,
-        }));
-    }
-    if given.is_instance_of::<PyInt>() {
-        return integer(given, beside).map(Some);
-    }
-    if given.is_instance_of::<PyFloat>() {
-        return Ok(Some(Scalar::Float(given.extract()?)));
-    }
-    if given.is_instance_of::<PyComplex>() {
-        return complex(given).map(Some);
-    }
-    Ok(None)
-}
-
-fn complex(given: &Bound<'_, PyAny>) -> PyResult<Scalar> {
-    use pyo3::types::PyComplexMethods;
-    let value = given.cast::<PyComplex>()?;
-    Ok(Scalar::Complex(Complex { re: value.real(), im: value.imag() }))
-}
-
-/// An integer, of any size beside elements of a type: modulo p for a field, a float for floats. Beside integers, what
-/// exceeds `i128` is compared as its ends are, and is outside the range of every other operation.
-pub(crate) fn integer(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult<Scalar> {
-    if let Ok(value) = given.extract::<i64>() {
-        return Ok(Scalar::Int(value.into()));
-    }
-    if let Ok(value) = given.extract::<i128>() {
-        return Ok(Scalar::Int(value));
-    }
-    Ok(match (beside.and_then(Type::modulus), beside.map(Type::kind)) {
-        (Some(modulus), _) => Scalar::Int(given.rem(modulus)?.extract::<u64>()?.into()),
-        (None, Some(NumberKind::Float | NumberKind::Complex)) => Scalar::Float(given.extract()?),
-        (None, Some(_)) => Scalar::Int(if given.lt(0)? { i128::MIN } else { i128::MAX }),
-        (None, None) => {
-            return Err(PyOverflowError::new_err(
-                "the integer has more than 127 bits; only fields accept such integers",
-            ));
+        if let Operand::Scalar(Scalar::Float(value)) = &operand
+            && !value.is_finite()
+            && to.dtype().kind() == NumberKind::Integer
+        {
+            return Err(PyValueError::new_err(format!(
+                "{value} is no integer; the array's type is {}",
+                name(to.dtype())
+            )));
         }
-    })
-}
-
-fn complex64(value: Complex) -> [u64; 3] {
-    let Complex64 { re, im } = value.into();
-    [u64::from(im.to_bits()) << 32 | u64::from(re.to_bits()), 0, 0]
-}
-
-/// A number as an element of exactly this type; unchanged if the type can't hold it.
-fn typed(value: Scalar, of: Type) -> Scalar {
-    let real = match value {
-        Scalar::Bool(value) => Some(f64::from(u8::from(value))),
-        Scalar::Int(value) => Some(value as f64),
-        Scalar::Float(value) => Some(value),
-        _ => None,
-    };
-    let whole = match value {
-        Scalar::Bool(value) => Some(i128::from(value)),
-        Scalar::Int(value) => Some(value),
-        _ => None,
-    };
-    let words = match (of, value, whole, real) {
-        (Type::Bool, Scalar::Bool(value), ..) => [value.into(), 0, 0],
-        (Type::I8 | Type::U8, _, Some(value), _) => [(value as u8).into(), 0, 0],
-        (Type::I16 | Type::U16, _, Some(value), _) => [(value as u16).into(), 0, 0],
-        (Type::I32 | Type::U32, _, Some(value), _) => [(value as u32).into(), 0, 0],
-        (Type::I64 | Type::U64, _, Some(value), _) => [value as u64, 0, 0],
-        (Type::F16, _, _, Some(value)) => [Half::from(value).0.into(), 0, 0],
-        (Type::F32, _, _, Some(value)) => [(value as f32).to_bits().into(), 0, 0],
-        (Type::F64, _, _, Some(value)) => [value.to_bits(), 0, 0],
-        (Type::C64, Scalar::Complex(value), ..) => complex64(value),
-        (Type::C64, _, _, Some(re)) => complex64(Complex { re, im: 0.0 }),
-        (Type::C128, Scalar::Complex(value), ..) => [value.re.to_bits(), value.im.to_bits(), 0],
-        (Type::C128, _, _, Some(value)) => [value.to_bits(), 0, 0],
-        _ => return value,
-    };
-    Scalar::Element(of, words)
+        // A number takes the array's type, as in NumPy.
+        Ok(match operand {
+            Operand::Scalar(Scalar::Float(value)) if to.dtype().kind() == NumberKind::Integer => {
+                Operand::Scalar(Scalar::Int(value as i128))
+            }
+            other => other,
+        })
+    }
 }

@@ -7,7 +7,7 @@ use rigel_array::{Array, Complex, Device, NumberKind, Result, Scalar, Type, name
 
 use crate::array::PyArray;
 use crate::error::raise;
-use crate::operand::scalar;
+use crate::scalar::scalar;
 
 /// The numbers read so far, all of the widest kind among them.
 enum Numbers {

@@ -4,8 +4,7 @@ use pyo3::prelude::*;
 use rigel_array::Reduction;
 
 use crate::array::PyArray;
-use crate::convert;
-use crate::functions::anything;
+use crate::convert::{self, anything};
 use crate::lazy::{PyLazy, averaged, reduced};
 
 /// The reductions, as functions and as methods.

@@ -18,7 +18,7 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
 def documented():
     """Each public object with its documentation, by name."""
-    modules = [rigel.cairo, rigel.merkle, rigel.plonky3, rigel.proofs, rigel.risc0, rigel.stwo]
+    modules = [rigel.cairo, rigel.merkle, rigel.proofs, rigel.risc0]
     found = {"rigel": rigel, **{module.__name__: module for module in modules}}
     for name in rigel.__all__:
         value = getattr(rigel, name)

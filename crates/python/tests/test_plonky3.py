@@ -3,23 +3,16 @@
 import pytest
 
 import rigel
-from rigel import plonky3
+from rigel import proofs
 
 QUICK = {"queries": 10, "pow_bits": 4, "batch_pow_bits": 0}
 
 
 @pytest.mark.parametrize(
-    "prove, log_rows",
-    [
-        (plonky3.prove_fibonacci, 5),
-        (plonky3.prove_keccak, 5),
-        (plonky3.prove_poseidon2, 3),
-        (plonky3.prove_blake3, 3),
-        (plonky3.prove_lookups, 6),
-    ],
+    "workload, log_rows", [("fibonacci", 5), ("keccak", 5), ("poseidon2", 3), ("blake3", 3), ("lookups", 6)]
 )
-def test_proofs_are_verified(prove, log_rows):
-    proof = prove(log_rows=log_rows, device="cpu", **QUICK)
+def test_proofs_are_verified(workload, log_rows):
+    proof = proofs.prove(workload, log_rows=log_rows, device="cpu", **QUICK)
     proof.verify()
     assert proof.device == "cpu" and proof.fallbacks == [] and proof.milliseconds > 0
     assert len(proof.bytes) > 1000 and "CPU" in proof.report
@@ -30,13 +23,13 @@ def test_proofs_are_verified(prove, log_rows):
     "field, hash", [("goldilocks3", "keccak"), ("baby-bear", "poseidon2"), ("koala-bear", "keccak256")]
 )
 def test_other_fields_and_hashes(field, hash):
-    proof = plonky3.prove_fibonacci(log_rows=4, field=field, hash=hash, device="cpu", **QUICK)
+    proof = proofs.prove("fibonacci", log_rows=4, field=field, hash=hash, device="cpu", **QUICK)
     proof.verify()
     assert (proof.statement["field"], proof.statement["hash"]) == (field, hash)
 
 
 def test_auto_says_where_it_ran():
-    proof = plonky3.prove_fibonacci(log_rows=4, device="auto", **QUICK)
+    proof = proofs.prove("fibonacci", log_rows=4, device="auto", **QUICK)
     proof.verify()
     has_gpu = any(device.kind == "cuda" for device in rigel.devices())
     assert (proof.device == "cpu") == (not has_gpu)
@@ -47,10 +40,10 @@ def test_auto_says_where_it_ran():
 
 def test_bad_parameters_raise():
     with pytest.raises(ValueError, match="koala-bear"):
-        plonky3.prove_keccak(field="float64")
+        proofs.prove("keccak", field="float64")
     with pytest.raises(ValueError, match="rows"):
-        plonky3.prove_keccak(log_rows=60, device="cpu")
+        proofs.prove("keccak", log_rows=60, device="cpu")
     with pytest.raises(ValueError, match="queries"):
-        plonky3.prove_keccak(log_rows=5, device="cpu", number_of_queries=3)
+        proofs.prove("keccak", log_rows=5, device="cpu", number_of_queries=3)
     with pytest.raises(rigel.DeviceError):
-        plonky3.prove_keccak(log_rows=5, device="cuda:77")
+        proofs.prove("keccak", log_rows=5, device="cuda:77")

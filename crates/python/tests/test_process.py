@@ -40,7 +40,7 @@ INTERRUPTED = {
     "poly_multiply": (
         "a = rigel.field('goldilocks').random(1 << 22, seed=1); print('ready', flush=True); a.poly_multiply(a)"
     ),
-    "proof": "print('ready', flush=True); rigel.plonky3.prove_keccak(log_rows=17, device='cpu')",
+    "proof": "print('ready', flush=True); rigel.proofs.prove('keccak', log_rows=17, device='cpu')",
 }
 
 

@@ -17,7 +17,7 @@ import time
 import pytest
 
 import rigel
-from rigel import proofs, stwo
+from rigel import proofs
 
 ROOT = pathlib.Path(__file__).parents[3]
 BINARY = ROOT / "target/debug/rigel"
@@ -27,34 +27,21 @@ CASES = [("fibonacci", PLONKY3), ("wide-fibonacci", STWO)]
 
 
 @pytest.mark.parametrize(
-    "prove, log_size",
-    [
-        (stwo.prove_wide_fibonacci, 5),
-        (stwo.prove_poseidon2, 8),
-        (stwo.prove_plonk, 5),
-        (stwo.prove_state_machine, 6),
-        (stwo.prove_xor, 5),
-        (stwo.prove_blake2s, 4),
-    ],
+    "workload, log_size",
+    [("wide-fibonacci", 5), ("poseidon2", 8), ("plonk", 5), ("state-machine", 6), ("xor", 5), ("blake2s", 4)],
 )
-def test_stwos_workloads(prove, log_size):
-    proof = prove(log_size=log_size, device="cpu", queries=5, pow_bits=2)
+def test_stwos_workloads(workload, log_size):
+    proof = proofs.prove(workload, prover="stwo", log_size=log_size, device="cpu", queries=5, pow_bits=2)
     proof.verify()
     assert proof.statement["prover"] == "stwo" and proof.statement["log_size"] == log_size
     assert proof.device == "cpu" and "Stwo" in repr(proof)
 
 
 def test_stwos_other_channel():
-    proof = stwo.prove_plonk(log_size=5, channel="blake2s_m31", device="cpu", queries=5, pow_bits=2)
+    proof = proofs.prove("plonk", log_size=5, channel="blake2s_m31", device="cpu", queries=5, pow_bits=2)
     proof.verify()
     assert proof.statement["channel"] == "blake2s-m31"
     assert proof.security == (7, None)
-
-
-def test_every_workload_has_a_function():
-    for name in ["plonky3", "stwo"]:
-        functions = [f"prove_{workload}".replace("-", "_") for workload in proofs.workloads(name)]
-        assert sorted(functions) == sorted(set(getattr(rigel, name).__all__) - {"Proof"})
 
 
 @pytest.mark.parametrize("workload, parameters", CASES)
@@ -112,7 +99,7 @@ def test_bad_parameters_name_the_good_ones():
     with pytest.raises(ValueError, match="available: plonky3, stwo"):
         proofs.prove("plonk", prover="winterfell")
     with pytest.raises(ValueError, match="blake2s-m31"):
-        stwo.prove_plonk(channel="keccak")
+        proofs.prove("plonk", channel="keccak")
     with pytest.raises(ValueError, match="Stwo has no parameter \"field\"; it has .*fold_step"):
         proofs.prove("plonk", field="koala-bear")
     with pytest.raises(ValueError, match="give one of them"):
@@ -120,12 +107,12 @@ def test_bad_parameters_name_the_good_ones():
     with pytest.raises(ValueError, match="keccak is a workload of Plonky3, not of Stwo"):
         proofs.prove("keccak", prover="stwo")
     with pytest.raises(ValueError, match="fold"):
-        stwo.prove_plonk(log_size=5, fold_step=0)
+        proofs.prove("plonk", log_size=5, fold_step=0)
 
 
 PROGRESS = """
 import sys, rigel
-rigel.plonky3.prove_keccak(log_rows=7, device="cpu", progress={progress})
+rigel.proofs.prove("keccak", log_rows=7, device="cpu", progress={progress})
 print("end", file=sys.stderr)
 """
 
@@ -180,7 +167,7 @@ class Broken:
 @pytest.mark.parametrize("stderr", [Broken(), None])
 def test_a_proof_is_not_lost_with_its_progress(stderr, monkeypatch):
     monkeypatch.setattr(sys, "stderr", stderr)
-    proof = rigel.plonky3.prove_keccak(log_rows=7, device="cpu", progress=True)
+    proof = proofs.prove("keccak", log_rows=7, device="cpu", progress=True)
     monkeypatch.undo()
     assert proof.milliseconds > 0
 

@@ -7,25 +7,25 @@ import sys
 import pytest
 
 import rigel
-from rigel import plonky3, proofs, stwo
+from rigel import proofs
 
 #: Without a proof of work, of which the CPU takes any witness that one of its threads finds.
 QUICK = {"queries": 4, "pow_bits": 0, "batch_pow_bits": 0}
 TWO = ["emulated:0", "emulated:1"]
 
 
-@pytest.mark.parametrize("prove, log_rows", [(plonky3.prove_fibonacci, 6), (plonky3.prove_lookups, 6)])
-def test_one_proof_on_two_devices_is_that_of_one(prove, log_rows):
-    alone = prove(log_rows=log_rows, device="emulated", **QUICK)
-    together = prove(log_rows=log_rows, device=TWO, **QUICK)
+@pytest.mark.parametrize("workload", ["fibonacci", "lookups"])
+def test_one_proof_on_two_devices_is_that_of_one(workload):
+    alone = proofs.prove(workload, log_rows=6, device="emulated", **QUICK)
+    together = proofs.prove(workload, log_rows=6, device=TWO, **QUICK)
     assert together.bytes == alone.bytes and together.fallbacks == []
     assert all(name in together.device for name in TWO), together.device
     together.verify()
 
 
 def test_one_proof_of_stwo_on_two_devices_is_that_of_one():
-    alone = stwo.prove_wide_fibonacci(log_size=5, device="emulated", queries=4, pow_bits=0)
-    together = stwo.prove_wide_fibonacci(log_size=5, device=TWO, queries=4, pow_bits=0)
+    alone = proofs.prove("wide-fibonacci", log_size=5, device="emulated", queries=4, pow_bits=0)
+    together = proofs.prove("wide-fibonacci", log_size=5, device=TWO, queries=4, pow_bits=0)
     assert together.bytes == alone.bytes and together.fallbacks == []
     assert all(name in together.device for name in TWO), together.device
     together.verify()
@@ -33,7 +33,7 @@ def test_one_proof_of_stwo_on_two_devices_is_that_of_one():
 
 def test_many_proofs_on_two_devices():
     made = proofs.prove_many("fibonacci", 6, log_rows=5, device="emulated:0,emulated:1", **QUICK)
-    alone = plonky3.prove_fibonacci(log_rows=5, device="emulated", **QUICK)
+    alone = proofs.prove("fibonacci", log_rows=5, device="emulated", **QUICK)
     assert len(made) == 6 and {proof.bytes for proof in made} == {alone.bytes}
     # Each begins with one.
     assert {proof.device for proof in made} == set(TWO)
@@ -70,14 +70,14 @@ assert "emulated:1" in lost and "lost" in lost, lost
 
 def test_wrong_devices():
     with pytest.raises(rigel.DeviceError, match="emulated:0"):
-        plonky3.prove_fibonacci(log_rows=5, device=["emulated:0", "emulated:0"], **QUICK)
+        proofs.prove("fibonacci", log_rows=5, device=["emulated:0", "emulated:0"], **QUICK)
     with pytest.raises(rigel.DeviceError, match="cpu"):
         proofs.prove_many("fibonacci", 2, log_rows=5, device=["cpu", "emulated:0"], **QUICK)
     with pytest.raises(rigel.DeviceError, match="emulated:0"):
-        stwo.prove_wide_fibonacci(log_size=5, device=["emulated:0", "emulated:0"], pow_bits=2)
+        proofs.prove("wide-fibonacci", log_size=5, device=["emulated:0", "emulated:0"], pow_bits=2)
     for wrong in [[], [0], ["emulated:0", None]]:
         with pytest.raises(ValueError, match="a list of at least one"):
-            plonky3.prove_fibonacci(log_rows=5, device=wrong, **QUICK)
+            proofs.prove("fibonacci", log_rows=5, device=wrong, **QUICK)
     with pytest.raises(ValueError, match="count is -1"):
         proofs.prove_many("fibonacci", -1, log_rows=5, device="cpu")
     with pytest.raises(ValueError, match="no parameter"):

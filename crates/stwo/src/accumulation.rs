@@ -11,8 +11,8 @@ use stwo::prover::backend::Column;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::blocks::{self, by_device};
-use crate::column::BaseColumn;
+use crate::blocks;
+use crate::column::{BaseColumn, by_device};
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::joined::{Joined, coordinates, into_joined};

@@ -11,7 +11,7 @@
 //!   its own.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use rigel_gpu::{Buffer, Device, Result, Shared, View};
@@ -19,10 +19,10 @@ use rigel_kernels::field::Mersenne31;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 
-use crate::column::BaseColumn;
 use crate::deferred::Place;
-use crate::words::Words;
+use crate::held::Held;
 
+mod columns;
 mod queries;
 mod samples;
 
@@ -43,56 +43,6 @@ pub(crate) struct Batch {
     role: Role,
     tree: OnceLock<Tree>,
     samples: Samples,
-}
-
-/// A column's words.
-pub(crate) enum Held {
-    /// Words on a device. For values on a canonic domain, with the logarithm of the number of coefficients that
-    /// determine them, if it is known.
-    Here(Words, Option<u8>),
-    /// Words in host memory.
-    Deferred(Place),
-    /// Words in blocks of rows, one on each of several devices.
-    Blocks(Vec<Words>),
-}
-
-impl Held {
-    fn len(&self) -> usize {
-        match self {
-            Self::Here(words, _) => words.len(),
-            Self::Deferred(place) => place.of.column_len(),
-            Self::Blocks(blocks) => blocks.iter().map(Words::len).sum(),
-        }
-    }
-
-    /// The logarithm of a number of coefficients that determine the values, at most that of their own number.
-    fn log_coefficients(&self) -> u32 {
-        let known = if let Self::Here(_, known) = self { *known } else { None };
-        known.map_or(self.len().ilog2(), u32::from)
-    }
-
-    /// The number of blocks that the column is in.
-    fn blocks(&self) -> usize {
-        if let Self::Blocks(blocks) = self { blocks.len() } else { 1 }
-    }
-
-    /// The words of a block on a device; `None` if the host has them.
-    fn block(&self, block: usize) -> Option<View<'_, Mersenne31>> {
-        match self {
-            Self::Here(words, _) => Some(words.view()),
-            Self::Deferred(_) => None,
-            Self::Blocks(blocks) => Some(blocks[block].view()),
-        }
-    }
-
-    /// The device of a block.
-    fn device(&self, block: usize) -> &Device {
-        match self {
-            Self::Here(words, _) => words.device(),
-            Self::Deferred(place) => place.of.device(),
-            Self::Blocks(blocks) => blocks[block].device(),
-        }
-    }
 }
 
 /// Columns that are on the device for a while: their own memory, or a copy.
@@ -125,46 +75,6 @@ struct Tree {
 }
 
 impl Batch {
-    /// Columns of a trace.
-    pub(crate) fn of_trace(columns: &[&BaseColumn]) -> Option<Arc<Self>> {
-        Self::new(columns, Role::Trace)
-    }
-
-    /// Coordinates of a FRI layer. `circle` is the circle layer from which they were folded, if any.
-    pub(crate) fn of_layer(columns: [&BaseColumn; 4], circle: Option<&Arc<Self>>) -> Option<Arc<Self>> {
-        Self::new(&columns, Role::Layer { folds: AtomicU32::new(0), circle: circle.map(Arc::downgrade) })
-    }
-
-    fn new(columns: &[&BaseColumn], role: Role) -> Option<Arc<Self>> {
-        let first = columns.first()?;
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let batch = Arc::new(Self {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            device: first.device().clone(),
-            columns: columns.iter().map(|column| column.held()).collect(),
-            ids: columns.iter().map(|column| column.id()).collect(),
-            role,
-            tree: OnceLock::new(),
-            samples: Samples::default(),
-        });
-        for (place, column) in columns.iter().enumerate() {
-            column.open_with(&batch, place);
-        }
-        queries::enter(&batch);
-        Some(batch)
-    }
-
-    /// The FRI layer with these coordinates, if any.
-    pub(crate) fn layer_of(columns: &[&BaseColumn]) -> Option<Arc<Self>> {
-        let (batch, 0) = columns.first()?.opened_with()? else { return None };
-        let all = columns.len() == batch.columns.len() && matches!(batch.role, Role::Layer { .. });
-        let mut places = columns.iter().enumerate().map(|(i, column)| (i, column.opened_with()));
-        let together = |(i, place): (usize, Option<(Arc<Self>, usize)>)| {
-            place.is_some_and(|(other, place)| place == i && Arc::ptr_eq(&batch, &other))
-        };
-        (all && places.all(together)).then(|| batch.clone())
-    }
-
     /// Records the tree over the columns: its layers from the leaves to the root, each in one block or several, with
     /// 2^`log_packed` rows per leaf.
     pub(crate) fn set_tree(&self, layers: Vec<Vec<Shared<Digest>>>, log_packed: u32) {

@@ -1,9 +1,9 @@
 //! Columns in blocks of rows, one block on each of several devices (see [`over`](crate::over)).
 //!
 //! In the bit-reversed order of a domain, block k of K contiguous blocks of its rows is a coset of its own, in the
-//! bit-reversed order of that coset ([`block_of`], [`coset_block`]). So what runs on the rows of a domain runs on a
-//! block with the points or twiddles of the block's coset. Lifting a column maps block k of the shorter column to block
-//! k of the longer one.
+//! bit-reversed order of that coset ([`crate::domain`]). So what runs on the rows of a domain runs on a block with the
+//! points or twiddles of the block's coset. Lifting a column maps block k of the shorter column to block k of the
+//! longer one.
 //!
 //! | what | where it is |
 //! |---|---|
@@ -12,24 +12,21 @@
 //! | numerators of quotients, constraints on a part of the domain | the first devices, whose blocks are that part |
 //! | columns and layers of fewer than [`LEAST_ROWS`] rows a device, what is above the subtrees | the first device |
 
-use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
-use rigel_gpu::{Buffer, Device, Error, Exchange, Piece, Plain, Result, Stream, View, ViewMut, exchange};
+use rigel_gpu::{Buffer, Device, Error, Exchange, Result, Stream, View};
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::layout::permute;
 use rigel_kernels::transform::circle;
 use rigel_kernels::{Columns, Matrix};
-use stwo::core::circle::Coset;
 use stwo::core::poly::circle::CircleDomain;
-use stwo::core::utils::bit_reverse_index;
 use stwo::prover::backend::Column;
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::column::{BaseColumn, DeviceColumn, Value};
+use crate::column::{BaseColumn, Blocks, DeviceColumn, Value, by_device, devices_of, parts_on};
+use crate::copies::{addressed, send};
 use crate::device::{lanes, stream, streams, team};
 use crate::field::Twin;
 use crate::joined::{Joined, runs, split};
@@ -42,108 +39,10 @@ pub(crate) const LEAST_ROWS: usize = 16;
 /// and packed.
 const ROUNDS: usize = 16;
 
-/// The blocks of a column.
-#[derive(Clone)]
-pub(crate) struct Blocks {
-    /// Each on its own device, equal in length.
-    parts: Arc<Vec<BaseColumn>>,
-    /// The device that gets the column if it has to be whole and may be on any: different ones for columns that were
-    /// made together.
-    home: Device,
-}
-
-impl Blocks {
-    /// The blocks.
-    pub(crate) fn parts(&self) -> &[BaseColumn] {
-        &self.parts
-    }
-
-    /// The blocks; copies of them if a clone of the column is written to.
-    pub(crate) fn into_parts(self) -> Vec<BaseColumn> {
-        Arc::try_unwrap(self.parts).unwrap_or_else(|shared| shared.to_vec())
-    }
-
-    /// The device that gets the whole column if it may be on any.
-    pub(crate) fn home(&self) -> &Device {
-        &self.home
-    }
-
-    /// Whether block k is on device k of these, for all of them.
-    pub(crate) fn are_on(&self, devices: &[Device]) -> bool {
-        self.parts.len() == devices.len() && self.parts.iter().zip(devices).all(|(part, to)| part.device().is(to))
-    }
-
-    /// The device of the first block.
-    pub(crate) fn first(&self) -> &Device {
-        self.parts[0].device()
-    }
-
-    /// The block that has a row, and the row's place there.
-    pub(crate) fn place(&self, row: usize) -> (&BaseColumn, usize) {
-        let rows = self.parts[0].len();
-        (&self.parts[row / rows], row % rows)
-    }
-
-    /// The whole column, on a device.
-    pub(crate) fn gather(&self, device: &Device) -> Result<Buffer<Mersenne31>> {
-        let mut whole = stream(device).alloc(self.parts.len() * self.parts[0].len())?;
-        let mut rest = whole.view_mut();
-        let mut pieces = Vec::with_capacity(self.parts.len());
-        for part in self.parts.iter() {
-            let (target, tail) = rest.split_at(part.len())?;
-            pieces.push((part.view(), target));
-            rest = tail;
-        }
-        send(pieces)?;
-        Ok(whole)
-    }
-}
-
-impl fmt::Debug for Blocks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.parts.iter()).finish()
-    }
-}
-
 /// The devices over which this thread shares out columns of so many rows; `None` if they are whole on the current one.
 pub(crate) fn shared_out(rows: usize) -> Result<Option<Vec<Device>>> {
     let devices = team()?;
     Ok((devices.len() > 1 && rows >= LEAST_ROWS * devices.len()).then_some(devices))
-}
-
-/// Block `index` of `blocks` of a coset in bit-reversed order.
-pub(crate) fn coset_block(coset: Coset, index: usize, blocks: usize) -> Coset {
-    let log_blocks = blocks.ilog2();
-    let first = coset.initial_index + coset.step_size * bit_reverse_index(index, log_blocks);
-    Coset::new(first, coset.log_size - log_blocks)
-}
-
-/// Block `index` of `blocks` of a domain in bit-reversed order.
-pub(crate) fn block_of(domain: CircleDomain, index: usize, blocks: usize) -> CircleDomain {
-    CircleDomain::new(coset_block(domain.half_coset, index, blocks))
-}
-
-/// Copies between devices: after the work so far of their streams, and before their later work.
-pub(crate) fn send<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> Result<()> {
-    let (devices, pieces) = addressed(copies);
-    exchange(&streams(&devices), pieces)
-}
-
-/// The devices of copies, and the copies between them.
-fn addressed<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> (Vec<Device>, Vec<Piece<'a, T>>) {
-    let mut devices: Vec<Device> = Vec::new();
-    let mut index = |device: &Device| {
-        devices.iter().position(|known| known.is(device)).unwrap_or_else(|| {
-            devices.push(device.clone());
-            devices.len() - 1
-        })
-    };
-    let mut pieces = Vec::with_capacity(copies.len());
-    for (source, target) in copies {
-        let (from, to) = (index(&source.device()), index(&target.view().device()));
-        pieces.push(Piece::new(from, to, source, target));
-    }
-    (devices, pieces)
 }
 
 /// Packed columns on their way to other devices, beside the work of these.
@@ -167,7 +66,7 @@ pub(crate) fn columns(blocks: Vec<Buffer<Mersenne31>>, block_rows: usize, homes:
     let mut parts: Vec<_> = blocks.into_iter().map(|block| split(block, block_rows).into_iter()).collect();
     let column = |i: usize| {
         let parts = parts.iter_mut().map(|parts| parts.next().expect("as many on each device")).collect();
-        BaseColumn::in_blocks(Blocks { parts: Arc::new(parts), home: homes[i * homes.len() / count].clone() })
+        BaseColumn::in_blocks(Blocks::new(parts, homes[i * homes.len() / count].clone()))
     };
     (0..count).map(column).collect()
 }
@@ -180,25 +79,6 @@ pub(crate) fn coordinates(
 ) -> SecureColumnByCoords<CudaBackend> {
     let columns = columns(blocks, block_rows, homes).try_into();
     SecureColumnByCoords { columns: columns.expect("a slab has four coordinates") }
-}
-
-/// The blocks of columns by device, if all columns are in blocks on the same devices.
-pub(crate) fn by_device<'a>(columns: &[&'a BaseColumn]) -> Option<Vec<Vec<&'a BaseColumn>>> {
-    let devices = devices_of(columns.first().copied())?;
-    let parts: Option<Vec<_>> = columns.iter().map(|column| parts_on(column, &devices)).collect();
-    let parts = parts?;
-    Some((0..devices.len()).map(|k| parts.iter().map(|parts| &parts[k]).collect()).collect())
-}
-
-/// The blocks of a column, if it is in blocks on these devices.
-fn parts_on<'a>(column: &'a BaseColumn, devices: &[Device]) -> Option<&'a [BaseColumn]> {
-    column.blocks().filter(|blocks| blocks.are_on(devices)).map(Blocks::parts)
-}
-
-/// The devices of the blocks of the first of these columns that is in blocks.
-pub(crate) fn devices_of<'a>(columns: impl IntoIterator<Item = &'a BaseColumn>) -> Option<Vec<Device>> {
-    let blocks = columns.into_iter().find_map(BaseColumn::blocks)?;
-    Some(blocks.parts().iter().map(|part| part.device().clone()).collect())
 }
 
 /// Columns in blocks on these devices, or whole on the only one: those that are there, and copies of the others.

@@ -9,33 +9,28 @@ use rigel_kernels::Matrix;
 use rigel_kernels::commit::lifted::LiftedInParts;
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::hash::Blake2s;
-use rigel_kernels::layout::permute;
 use rigel_kernels::layout::slab::{from_slab, to_slab};
-use rigel_kernels::open::circle_opening;
-use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
-use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
-use stwo::prover::backend::{Column, ColumnOps};
+use stwo::core::poly::circle::CircleDomain;
 
-use crate::CudaBackend;
-use crate::batch::{Batch, Held, next_element};
-use crate::blocks::Blocks;
-use crate::deferred::Place;
+use crate::batch::Batch;
+use crate::copies::copy;
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, base, secure};
-use crate::report::{gathered, phase_on};
 use crate::words::Words;
+
+mod elements;
+mod location;
+
+pub(crate) use location::{Blocks, Plan, by_device, devices_of, parts_on};
 
 /// A column of base field elements on the device.
 pub type BaseColumn = DeviceColumn<BaseField>;
 
 /// A column of secure field elements on the device, stored as a slab: coordinate after coordinate.
 pub type SecureColumn = DeviceColumn<SecureField>;
-
-/// A column of at most this length is downloaded as a whole when one of its elements is read.
-const SMALL: usize = 64;
 
 /// An element type of columns: `COORDINATES` base field words per element.
 pub trait Value: Copy + fmt::Debug + Send + Sync + 'static {
@@ -129,36 +124,6 @@ impl<T: Value> Rest<T> {
     }
 }
 
-/// Words that are computed when they are first needed. Upstream requests weights on threads that have no current
-/// device and uses them together with columns that have one.
-#[derive(Clone)]
-pub(crate) enum Plan {
-    /// The barycentric weights of a canonic domain of 2^`log_size` points for a point outside of it.
-    BarycentricWeights { log_size: u32, point: CirclePoint<SecureField> },
-    /// A column that is kept in host memory.
-    Deferred(Place),
-    /// A column in blocks on several devices. Whoever needs it whole gathers it on the first one.
-    Blocks(Blocks),
-}
-
-impl Plan {
-    fn make(&self, device: &Device) -> Result<Buffer<Mersenne31>> {
-        match self {
-            Self::BarycentricWeights { log_size, point } => {
-                let _phase = phase_on(std::slice::from_ref(device), "barycentric weights");
-                let domain = CanonicCoset::new(*log_size).circle_domain().twin();
-                let slab = circle_opening::barycentric_weights(&stream(device), domain, point.twin())?;
-                Ok(slab.into_values())
-            }
-            Self::Deferred(place) => place.of.read(place.index..place.index + 1),
-            Self::Blocks(blocks) => {
-                gathered(device, "columns in blocks", "an operation reads whole columns");
-                blocks.gather(device)
-            }
-        }
-    }
-}
-
 /// The first of so many ids.
 fn next_ids(count: usize) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -209,30 +174,6 @@ impl<T: Value> DeviceColumn<T> {
 
     fn rest(&self) -> &Rest<T> {
         self.rest.get_or_init(|| Box::new(Rest::new(OnceLock::new(), None)))
-    }
-
-    /// The column's place in host memory, if the host keeps it and the device does not have it, too.
-    pub(crate) fn place(&self) -> Option<&Place> {
-        match self.plan() {
-            Some(Plan::Deferred(place)) if self.words.get().is_none() => Some(place),
-            _ => None,
-        }
-    }
-
-    /// The column's blocks, if it is in blocks on several devices.
-    pub(crate) fn blocks(&self) -> Option<&Blocks> {
-        match self.plan() {
-            Some(Plan::Blocks(blocks)) => Some(blocks),
-            _ => None,
-        }
-    }
-
-    /// The point whose barycentric weights it holds, if it was made so and not written to.
-    pub(crate) fn point(&self) -> Option<CirclePoint<SecureField>> {
-        match self.plan() {
-            Some(Plan::BarycentricWeights { point, .. }) => Some(*point),
-            _ => None,
-        }
     }
 
     /// Keeps the values on a domain of the polynomial that has these coefficients, until they are taken or the
@@ -326,83 +267,12 @@ impl<T: Value> DeviceColumn<T> {
         let words = Words::new(self.device().clone(), words);
         *self = Self::new(next_ids(1), self.len, OnceLock::from(words), OnceLock::new());
     }
-
-    fn read_all(&self) -> Vec<T> {
-        if self.is_blank() {
-            return T::from_words(&vec![Mersenne31::new(0); self.len * T::COORDINATES]);
-        }
-        if let Some(blocks) = self.blocks() {
-            let parts = blocks.parts().iter().map(|part| part.view().to_vec(&stream(part.device())));
-            let words: Result<Vec<_>> = parts.collect();
-            return T::from_words(&words.or_fail("read a column").concat());
-        }
-        let stream = stream(self.device());
-        let words = match self.place() {
-            Some(place) => place.of.read(place.index..place.index + 1).and_then(|words| words.to_vec(&stream)),
-            None => self.view().to_vec(&stream),
-        };
-        T::from_words(&words.or_fail("read a column"))
-    }
-
-    /// Downloads one element, with a copy for each coordinate.
-    fn read_one(&self, index: usize) -> T {
-        if let Some((part, index)) = self.blocks().map(|blocks| blocks.place(index)) {
-            let word = part.view().range(index..index + 1).and_then(|one| one.to_vec(&stream(part.device())));
-            return T::from_words(&word.or_fail("read an element"))[0];
-        }
-        let stream = stream(self.device());
-        let brought =
-            self.place().map(|place| place.of.read(place.index..place.index + 1).or_fail("read a column"));
-        let view = brought.as_ref().map_or_else(|| self.view(), Buffer::view);
-        let word = |c: usize| -> Result<Mersenne31> {
-            let at = c * self.len + index;
-            Ok(view.range(at..at + 1)?.to_vec(&stream)?[0])
-        };
-        let words: Result<Vec<_>> = (0..T::COORDINATES).map(word).collect();
-        T::from_words(&words.or_fail("read an element"))[0]
-    }
-
-    /// Reads one element: from the cached small column, or with a copy of its own.
-    fn read_alone(&self, index: usize) -> T {
-        assert!(index < self.len, "element {index} of a column of {}", self.len);
-        if self.len <= SMALL {
-            return self.rest().read.get_or_init(|| self.read_all())[index];
-        }
-        self.read_one(index)
-    }
-
-    fn zeroed(len: usize) -> Self {
-        Self::room(&device(), len)
-    }
-
-    fn write(&mut self, index: usize, value: T) {
-        assert!(index < self.len, "element {index} of a column of {}", self.len);
-        let (stream, len) = (stream(self.device()), self.len);
-        for (c, word) in T::to_words(&[value]).into_iter().enumerate() {
-            let at = c * len + index;
-            let place = self.view_mut().range(at..at + 1);
-            place.and_then(|place| stream.write(place, &[word])).or_fail("write an element");
-        }
-    }
 }
 
 impl BaseColumn {
     /// The number that identifies the column with its content among all others.
     pub(crate) fn id(&self) -> u64 {
         self.id
-    }
-
-    /// Reads an element that is not the next one of those that were prefetched.
-    fn read_out_of_turn(&self, index: usize) -> BaseField {
-        assert!(index < self.len, "element {index} of a column of {}", self.len);
-        if let Some(values) = self.rest.get().and_then(|rest| rest.read.get()) {
-            return values[index];
-        }
-        let opened = {
-            let batch = self.batch.lock();
-            batch.as_ref().and_then(|(batch, place)| batch.element(*place, index))
-        };
-        opened.unwrap_or_else(|| self.read_alone(index))
     }
 
     /// Records that the column is opened together with others, as number `place` among them.
@@ -413,19 +283,6 @@ impl BaseColumn {
     /// The columns with which it is opened, and its place among them.
     pub(crate) fn opened_with(&self) -> Option<(Arc<Batch>, usize)> {
         self.batch.lock().clone()
-    }
-
-    /// Asks the columns with which it is opened, by default only itself, for something of its place among them.
-    ///
-    /// Upstream's threads ask for thousands of columns of one batch. If each counted as an owner of the batch, they
-    /// would wait for each other to count.
-    pub(crate) fn ask_batch<R>(&self, ask: impl FnOnce(&Batch, usize) -> R) -> R {
-        if self.batch.lock().is_none() {
-            Batch::of_trace(&[self]).expect("a column");
-        }
-        let batch = self.batch.lock();
-        let (batch, place) = batch.as_ref().expect("it was opened above at the latest");
-        ask(batch, *place)
     }
 
     /// Records that the column holds packed rows of a FRI layer.
@@ -451,49 +308,6 @@ impl BaseColumn {
         assert!(coefficients.is_power_of_two() && coefficients <= self.len, "{coefficients} of {}", self.len);
         self.log_coefficients = Some(coefficients.ilog2() as u8);
     }
-
-    /// A column of this length that the host keeps.
-    pub(crate) fn deferred(len: usize, place: Place) -> Self {
-        let device = OnceLock::from(place.of.device().clone());
-        Self::without_words(len, device, Some(Plan::Deferred(place)))
-    }
-
-    /// A column in blocks on several devices.
-    pub(crate) fn in_blocks(blocks: Blocks) -> Self {
-        let len = blocks.parts().len() * blocks.parts()[0].len();
-        let device = OnceLock::from(blocks.first().clone());
-        Self::without_words(len, device, Some(Plan::Blocks(blocks)))
-    }
-
-    /// Takes the column apart into its blocks.
-    ///
-    /// # Panics
-    /// If it is not in blocks.
-    pub(crate) fn into_blocks(self) -> Vec<Self> {
-        match self.rest.into_inner().and_then(|rest| rest.plan) {
-            Some(Plan::Blocks(blocks)) => blocks.into_parts(),
-            _ => panic!("a column of {} in blocks", self.len),
-        }
-    }
-
-    /// Writes the column to memory that follows the device's compute stream.
-    pub(crate) fn write_to(&self, to: ViewMut<'_, Mersenne31>) -> Result<()> {
-        match self.place() {
-            Some(place) => place.write(to),
-            None => stream(self.device()).copy(to, self.view()),
-        }
-    }
-
-    /// A handle to the column's words that outlives the column.
-    pub(crate) fn held(&self) -> Held {
-        if let Some(blocks) = self.blocks() {
-            return Held::Blocks(blocks.parts().iter().map(|part| part.words().clone()).collect());
-        }
-        match self.place() {
-            Some(place) => Held::Deferred(place.clone()),
-            None => Held::Here(self.words().clone(), self.log_coefficients),
-        }
-    }
 }
 
 impl<T: Value> Clone for DeviceColumn<T> {
@@ -511,134 +325,10 @@ impl<T: Value> Clone for DeviceColumn<T> {
     }
 }
 
-/// A copy of words in memory of its own.
-pub(crate) fn copy(words: View<'_, Mersenne31>) -> Result<Buffer<Mersenne31>> {
-    let stream = stream(&words.device());
-    let mut copy = stream.alloc(words.len())?;
-    stream.copy(&mut copy, words)?;
-    Ok(copy)
-}
-
 impl<T: Value> fmt::Debug for DeviceColumn<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = self.words.get().map(Words::device).or_else(|| self.rest.get()?.device.get());
         let place = device.map_or("no device yet".into(), ToString::to_string);
         write!(f, "DeviceColumn<{}>({} on {place})", std::any::type_name::<T>(), self.len)
-    }
-}
-
-impl<T: Value> FromIterator<T> for DeviceColumn<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        let words = T::to_words(&values.into_iter().collect::<Vec<_>>());
-        let words = stream(&device()).upload(&words).or_fail("upload a column");
-        Self::from_buffer(words).or_fail("make a column")
-    }
-}
-
-impl Column<BaseField> for BaseColumn {
-    fn zeros(len: usize) -> Self {
-        Self::zeroed(len)
-    }
-
-    unsafe fn uninitialized(len: usize) -> Self {
-        Self::zeroed(len)
-    }
-
-    fn to_cpu(&self) -> Vec<BaseField> {
-        self.read_all()
-    }
-
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Reads one element: from the prefetched values, from the cached small column, or with a copy of its own.
-    #[inline]
-    fn at(&self, index: usize) -> BaseField {
-        next_element(self.id, index).unwrap_or_else(|| self.read_out_of_turn(index))
-    }
-
-    fn set(&mut self, index: usize, value: BaseField) {
-        self.write(index, value);
-    }
-
-    fn split_at_mid(self) -> (Self, Self) {
-        let (device, mid) = (self.device().clone(), self.len / 2);
-        if self.is_blank() {
-            return (Self::room(&device, mid), Self::room(&device, self.len - mid));
-        }
-        let (head, tail) = self.into_buffer().split_at(mid).or_fail("split a column");
-        let column = |words| Self::from_buffer(words).or_fail("split a column");
-        (column(head), column(tail))
-    }
-}
-
-impl Column<SecureField> for SecureColumn {
-    fn zeros(len: usize) -> Self {
-        Self::zeroed(len)
-    }
-
-    unsafe fn uninitialized(len: usize) -> Self {
-        Self::zeroed(len)
-    }
-
-    fn to_cpu(&self) -> Vec<SecureField> {
-        self.read_all()
-    }
-
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn at(&self, index: usize) -> SecureField {
-        self.read_alone(index)
-    }
-
-    fn set(&mut self, index: usize, value: SecureField) {
-        self.write(index, value);
-    }
-
-    /// Each half is a slab of its own, so the coordinates are copied.
-    fn split_at_mid(self) -> (Self, Self) {
-        let mid = self.len / 2;
-        let part = |start: usize, end: usize| {
-            let (stream, n) = (stream(self.device()), end - start);
-            let mut words = stream.alloc(n * SecureField::COORDINATES)?;
-            for c in 0..SecureField::COORDINATES {
-                let from = self.view().range(c * self.len + start..c * self.len + end)?;
-                stream.copy(words.range_mut(c * n..(c + 1) * n)?, from)?;
-            }
-            Self::from_buffer(words)
-        };
-        (part(0, mid).or_fail("split a column"), part(mid, self.len).or_fail("split a column"))
-    }
-}
-
-fn bit_reverse<T: Value>(column: &mut DeviceColumn<T>) {
-    let (device, len) = (column.device().clone(), column.len);
-    assert!(len.is_power_of_two(), "bit reversal of a column of {len}, which is not a power of two");
-    if column.is_blank() {
-        return;
-    }
-    let words = std::mem::replace(column, DeviceColumn::room(&device, len)).into_buffer();
-    let reversed = Matrix::new(words, len, T::COORDINATES)
-        .and_then(|matrix| permute::bit_reverse(&stream(&device), &matrix))
-        .or_fail("reverse a column's bits");
-    column.replace(reversed.into_values());
-}
-
-impl ColumnOps<BaseField> for CudaBackend {
-    type Column = BaseColumn;
-
-    fn bit_reverse_column(column: &mut BaseColumn) {
-        bit_reverse(column);
-    }
-}
-
-impl ColumnOps<SecureField> for CudaBackend {
-    type Column = SecureColumn;
-
-    fn bit_reverse_column(column: &mut SecureColumn) {
-        bit_reverse(column);
     }
 }

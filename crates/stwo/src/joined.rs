@@ -8,8 +8,8 @@ use stwo::prover::backend::Column;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::blocks::by_device;
-use crate::column::{BaseColumn, copy};
+use crate::column::{BaseColumn, by_device};
+use crate::copies::copy;
 use crate::device::stream;
 use crate::failure::OrFail;
 

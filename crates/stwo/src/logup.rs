@@ -36,9 +36,9 @@ use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX
 use crate::CudaBackend;
 use crate::blocks::{self, bring, homes, shared_out, spread, words_on};
 use crate::column::{BaseColumn, SecureColumn};
-use crate::component::{DeviceParameters, TreeInput, bindings};
 use crate::device::{stream, team};
 use crate::field::{Twin, secure};
+use crate::inputs::{DeviceParameters, TreeInput, bindings};
 use crate::joined::{Joined, into_joined, split};
 use crate::reading::Reading;
 use crate::recorded::{Expressions, Recorded};

@@ -28,9 +28,10 @@ use stwo::prover::vcs_lifted::ops::{MerkleOpsLifted, PackLeavesOps};
 
 use crate::CudaBackend;
 use crate::batch::{Batch, Digest};
-use crate::blocks::{self, by_device, devices_of, send, spread};
-use crate::column::BaseColumn;
-use crate::deferred::{bring, neighbours};
+use crate::blocks::{self, spread};
+use crate::column::{BaseColumn, by_device, devices_of};
+use crate::copies::send;
+use crate::deferred::transfer::{bring, neighbours};
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::joined::{Joined, runs, split};

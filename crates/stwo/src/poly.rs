@@ -21,9 +21,10 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::{Batch, Form, Opening};
-use crate::blocks::{self, Blocks};
-use crate::column::{BaseColumn, Plan, SecureColumn};
-use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
+use crate::blocks;
+use crate::column::{BaseColumn, Blocks, Plan, SecureColumn};
+use crate::deferred::transfer::{neighbours, to_host};
+use crate::deferred::{Deferred, HostColumn, batch_bytes};
 use crate::device::{device, known, load_kernels, stream, team};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};

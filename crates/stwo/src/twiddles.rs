@@ -11,8 +11,8 @@ use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::twiddles::{TwiddleBuffer, TwiddleTree};
 
 use crate::CudaBackend;
-use crate::blocks::coset_block;
 use crate::device::stream;
+use crate::domain::coset_block;
 use crate::failure::OrFail;
 use crate::field::Twin;
 

@@ -130,6 +130,9 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let Some((_, device)) = open(arguments.device.as_ref())?.into_iter().next() else {
         return Err("there is no device to prove on".into());
     };
+    if let Err(reason) = stwo_built() {
+        eprintln!("note: {reason}");
+    }
     let began = Instant::now();
     let soak = Soak {
         device: &device,
@@ -225,14 +228,7 @@ impl Soak<'_> {
             return Ok(known[rng.random_range(0..known.len())].clone());
         }
         let (most, kind) = (self.arguments.log_rows, self.device.kind());
-        let usual = StwoWorkload::Plonk;
-        let stwo = stwo::Choice {
-            workload: usual,
-            log_size: stwo::default_log_size(usual),
-            channel: stwo::Channel::Blake2s,
-            fri: stwo::Fri::default(),
-        };
-        let prover = if rng.random() || stwo.built().is_err() { Prover::Plonky3 } else { Prover::Stwo };
+        let prover = if rng.random() || stwo_built().is_err() { Prover::Plonky3 } else { Prover::Stwo };
         let (name, mut statement) = match prover {
             Prover::Plonky3 => random_plonky3(rng, most, kind),
             Prover::Stwo => random_stwo(rng, most, kind),
@@ -384,6 +380,11 @@ fn random_plonky3(rng: &mut SmallRng, most_log_rows: u32, kind: DeviceKind) -> (
             return (format!("{choice}, with {fri:?}"), statement);
         }
     }
+}
+
+/// Checks that this build has Stwo; the error says how to build it.
+fn stwo_built() -> Result<(), String> {
+    stwo::Choice::usual(StwoWorkload::Plonk).built()
 }
 
 /// A workload of Stwo, hash and parameters that this build has, with a description.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::arena::{Arena, Placement, PoolStats, Pooling};
-use super::buffer::Block;
+use super::block::Block;
 use super::counters::Counters;
 use super::free_list::Claim;
 use super::pinned::{PinnedPool, UploadRing};

@@ -4,6 +4,7 @@
 //! memory or to a stream holds the core, so memory is unmapped only after the last stream is closed.
 
 mod arena;
+mod block;
 mod buffer;
 mod core;
 mod counters;
@@ -13,7 +14,7 @@ mod runs;
 mod view;
 
 pub use arena::{PoolStats, Pooling};
-pub(crate) use buffer::Block;
+pub(crate) use block::Block;
 pub use buffer::{Buffer, Shared};
 pub(crate) use core::{Core, Lane, PeakWatch, same_device};
 pub use counters::Activity;

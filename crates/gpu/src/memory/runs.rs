@@ -6,7 +6,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::{Block, Buffer};
+use super::block::Block;
+use super::buffer::Buffer;
 use super::view::{View, ViewMut};
 use crate::base::{Error, Plain, Result};
 use crate::drivers::{DevicePtr, Strides};

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use super::buffer::{Block, Buffer, Shared};
+use super::block::Block;
+use super::buffer::{Buffer, Shared};
 use crate::base::{Error, Plain, Result};
 use crate::drivers::DevicePtr;
 

@@ -15,7 +15,7 @@ memory with them without a copy: `rigel.asarray(x)`, and `numpy.asarray(x)`, `to
 
 from math import e, inf, nan, pi
 
-from . import cairo, merkle, plonky3, proofs, risc0, stwo
+from . import cairo, merkle, proofs, risc0
 from ._doctor import Doctor, doctor
 from ._fuse import fuse
 from ._names import (
@@ -210,7 +210,7 @@ __all__ = [
     "int32", "int64", "invert", "isfinite", "isnan", "koalabear", "koalabear4", "lazy", "le", "left_shift", "less",
     "less_equal", "linspace", "log", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "matmul",
     "matmul_engine", "max", "maximum", "mean", "memory", "mersenne31", "min", "minimum", "mod", "mul", "multiply", "ne",
-    "neg", "negative", "nonzero", "not_equal", "ones", "ones_like", "plonky3", "pow", "power", "prod", "qm31", "random",
+    "neg", "negative", "nonzero", "not_equal", "ones", "ones_like", "pow", "power", "prod", "qm31", "random",
     "real", "remainder", "right_shift", "roll", "set_memory_limit", "sin", "sinh", "sort", "sqrt", "stack", "std",
     "sub", "subtract", "sum", "synchronize", "take", "take_along_axis", "tan", "tanh", "true_divide", "uint8", "uint16",
     "uint32", "uint64", "var", "where", "zeros", "zeros_like",
@@ -220,4 +220,4 @@ __all__ += [
     "isclose", "isinf", "outer", "ravel", "reshape", "square", "squeeze", "swapaxes", "transpose", "vstack",
 ]  # fmt: skip
 __all__ += ["e", "inf", "nan", "newaxis", "pi"]
-__all__ += ["cairo", "merkle", "proofs", "risc0", "stwo"]
+__all__ += ["cairo", "merkle", "proofs", "risc0"]

@@ -53,7 +53,8 @@ def prove(
     The parameters have the names of `Proof.statement`. With Plonky3: log_rows, field (koala-bear, baby-bear,
     goldilocks, goldilocks3), hash (keccak, keccak256, poseidon2), log_blowup, log_final_poly_len, max_log_arity,
     queries, pow_bits, batch_pow_bits, commit_pow_bits, cap_height, zk. With Stwo: log_size (or log_rows), channel
-    (blake2s, blake2s-m31), log_blowup, log_last_layer, queries, fold_step, pow_bits.
+    (blake2s, blake2s-m31), log_blowup, log_last_layer, queries, fold_step, pow_bits. In names, `_` and capitals are as
+    good as `-` and small letters.
 
     >>> import rigel
     >>> proof = rigel.proofs.prove("plonk", log_size=5, device="cpu", pow_bits=4)
@@ -89,7 +90,11 @@ def prove_many(
 
 
 def _options(parameters: dict[str, Any]) -> str:
-    given = {name: value for name, value in parameters.items() if value is not None}
+    given = {
+        name: value.replace("_", "-").lower() if isinstance(value, str) else value
+        for name, value in parameters.items()
+        if value is not None
+    }
     return json.dumps(given, default=operator.index)
 
 

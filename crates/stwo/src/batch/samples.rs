@@ -18,12 +18,12 @@ use stwo::core::circle::CirclePoint;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
 
-use super::{Batch, Held};
-use crate::blocks::{block_of, send};
-use crate::column::SecureColumn;
+use super::Batch;
 use crate::device::stream;
+use crate::domain::block_of;
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
+use crate::held::Held;
 use crate::report::phase_on;
 
 /// The bytes of columns that the first request at a further point evaluates, which takes microseconds on a GPU; they
@@ -190,28 +190,6 @@ impl Batch {
         *values.values[rank].get().expect("evaluated above")
     }
 
-    /// The sum of column `place` with weights that are not those of a point.
-    pub(crate) fn weighted(&self, place: usize, weights: &SecureColumn) -> SecureField {
-        let sum = || {
-            let column = &self.columns[place];
-            let devices: Vec<Device> = (0..column.blocks()).map(|block| column.device(block).clone()).collect();
-            let _phase = phase_on(&devices, "evaluate at points");
-            let mut sum = QM31::ZERO;
-            for (block, device) in devices.iter().enumerate() {
-                let stream = stream(device);
-                let run = self.run(&[place], block)?;
-                let rows = column.len() / column.blocks();
-                let weights = block_of_slab(&stream, weights, block, rows)?;
-                let values =
-                    opening::evaluate_slabs::<QM31>(&stream, Columns::new(run.view(), rows)?, &[weights.view()])?;
-                sum += QM31::from_parts(&values.to_vec(&stream)?).expect("four coordinates");
-            }
-            Ok(sum)
-        };
-        let sum: Result<QM31> = sum();
-        secure(sum.or_fail("evaluate a column"))
-    }
-
     fn lengths(&self) -> &Lengths {
         self.samples.lengths.get_or_init(|| {
             let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
@@ -368,24 +346,4 @@ struct Sums {
     values: Buffer<Mersenne31>,
     /// The indices of the columns whose sums they are.
     indices: Vec<usize>,
-}
-
-/// Rows of a block of weights, four coordinates one after the other, on the device of a stream.
-fn block_of_slab(
-    stream: &Stream,
-    weights: &SecureColumn,
-    block: usize,
-    rows: usize,
-) -> Result<Buffer<Mersenne31>> {
-    let all = weights.view_on(stream.device());
-    let mut words = stream.alloc(QM31::DEGREE * rows)?;
-    let (mut rest, mut pieces) = (words.view_mut(), Vec::with_capacity(QM31::DEGREE));
-    for part in 0..QM31::DEGREE {
-        let start = part * (all.len() / QM31::DEGREE) + block * rows;
-        let (target, tail) = rest.split_at(rows)?;
-        pieces.push((all.range(start..start + rows)?, target));
-        rest = tail;
-    }
-    send(pieces)?;
-    Ok(words)
 }

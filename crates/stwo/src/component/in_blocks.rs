@@ -14,12 +14,14 @@ use stwo::prover::secure_column::SecureColumnByCoords;
 use stwo::prover::{EvaluationMode, Poly, Trace};
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_TRACE_IDX};
 
-use super::{Constraints, TreeInput, coefficients_of};
+use super::Constraints;
 use crate::CudaBackend;
 use crate::accumulation::{from_slabs, into_slabs_on, take};
-use crate::blocks::{devices_of, send, spread};
-use crate::column::BaseColumn;
+use crate::blocks::spread;
+use crate::column::{BaseColumn, devices_of};
+use crate::copies::send;
 use crate::device::{stream, team};
+use crate::inputs::{TreeInput, coefficients_of};
 use crate::joined::Joined;
 use crate::poly::evaluate_shared_out;
 use crate::recorder::Source;
