@@ -1,8 +1,8 @@
 //! Plonky3 proofs on the GPU, byte for byte equal to upstream's.
 //!
 //! [`prove`] and [`prove_batch`] are `p3_uni_stark::prove` and `p3_batch_stark::prove_batch` on a device. They
-//! take a Plonky3 AIR and a trace, and return the same proof that upstream makes with one thread. Every phase runs
-//! on the device; the host keeps upstream's transcript.
+//! take a Plonky3 AIR and a trace, and return the same proof that upstream makes with one thread. The phases run on
+//! the device; the host keeps upstream's transcript and makes FRI's last small folds.
 //!
 //! A [`Prover`] is a configuration on a device. Upstream's PCS keeps its FRI parameters private, so pass them
 //! again:
@@ -76,6 +76,7 @@
 //! | prove permutations of Keccak, Poseidon2 or Blake3 from their inputs alone | [`witness`] |
 //! | know how much device memory a proof needs | [`plan()`], [`plan_batch`] |
 //! | decide when to fall back to the CPU | [`Policy`] |
+//! | compile an AIR's kernels ahead of its first proof | [`compile()`], [`compile_batch`] |
 //! | see where the time went | [`Report`] |
 //! | make proofs that hide the trace (zero-knowledge) | [`Prover::hiding`] |
 //! | use Poseidon2 over Goldilocks with constants of your own | [`Prover::with_hash`] |
@@ -89,13 +90,14 @@
 //! [`Error::TooManyRows`]. A [`Policy`] can prove them on the CPU.
 //!
 //! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
-//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `serve`,
-//! `keccak_inputs`.
+//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `own_constants`, `little_memory`,
+//! `serve`, `keccak_inputs`.
 //!
 //! # How a proof runs
 //!
-//! `prove.rs` is the list of phases for one table, and `batch.rs` the same list with lookups. What comes back to the
-//! host is caps, opened values, queried rows and the end of FRI, and nothing else.
+//! `door/prove.rs` is the list of phases for one table, and `door/batch.rs` the same list with lookups. What comes back
+//! to the host is small (caps, the lookups' sums, opened values, witnesses of the proof of work, queried rows, the end
+//! of FRI), but for columns that are kept there where the device's memory is short.
 //!
 //! 1. Read the AIR, on a thread beside the upload: upstream's symbolic expressions become a graph in which equal
 //!    values are one node. The graph is split into kernels, which are compiled on all cores or found in the cache,

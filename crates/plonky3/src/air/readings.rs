@@ -2,8 +2,8 @@
 //!
 //! Reading an AIR takes longer than proving few rows of it. Its type does not say whether it was read before: AIRs may
 //! have fields. So its constraints are evaluated with hashes in place of expressions, which takes microseconds
-//! ([`crate::structure`]). Two AIRs of one type are the same one if all their constraints are written in the same way.
-//! The same polynomials in another form are read again: upstream counts the chunks of the quotient by the form.
+//! ([`crate::air::structure`]). Two AIRs of one type are the same one if all their constraints are written in the same
+//! way. The same polynomials in another form are read again: upstream counts the chunks of the quotient by the form.
 
 use std::any::type_name;
 use std::collections::HashMap;
@@ -134,7 +134,7 @@ impl<SC: DeviceConfig> Readings<SC> {
         }
     }
 
-    /// The structure of an AIR's constraints. Its lookups are not part of it: [`crate::contents`] has their hash.
+    /// The structure of an AIR's constraints. Its lookups are not part of it: [`crate::air::contents`] has their hash.
     pub(crate) fn structure<A>(air: &A, layout: &AirLayout) -> Structure
     where
         A: for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>,

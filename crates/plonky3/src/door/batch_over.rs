@@ -32,7 +32,7 @@ use crate::several::lookup::{Pending, SplitInputs};
 use crate::several::open::{SplitRound, open};
 use crate::several::quotient::{self, SplitTable, check_domain};
 use crate::several::rows::RowBlocks;
-use crate::several::{Team, check_rows};
+use crate::several::team::{Team, check_rows};
 use crate::upstream::challenger::Searching;
 use crate::upstream::config::DeviceConfig;
 use crate::upstream::transcript::Unfinished;

@@ -1,5 +1,6 @@
-//! The functions that users call: provers are made, and proofs, each protocol as a page; the choice between device and
-//! CPU, and queues of proofs. What ends in `_over` is for several devices.
+//! The functions that make provers and proofs, each protocol as a page; the choice between device and CPU, queues of
+//! proofs, kernels compiled ahead, and the comparison of a prover's parameters with upstream's. What ends in `_over` is
+//! for several devices.
 
 pub(crate) mod agreement;
 pub(crate) mod batch;

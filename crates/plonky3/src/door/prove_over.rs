@@ -21,7 +21,7 @@ use crate::prover::Prover;
 use crate::several::commit::{self, Shares};
 use crate::several::open::{SplitRound, open};
 use crate::several::quotient::{self, check_domain};
-use crate::several::{Team, check_rows};
+use crate::several::team::{Team, check_rows};
 use crate::upstream::challenger::Searching;
 use crate::upstream::config::DeviceConfig;
 use crate::upstream::transcript::Unfinished;

@@ -68,8 +68,8 @@ where
     let degree_bits = log_rows + usize::from(SC::HIDING);
     let mut shares = None;
     let (committed, upstream, commitment) = if prover.devices().count() > 1 {
-        several::check_rows(prover, trace.height())?;
-        let made = several::commit_one(prover, &trace.into())?;
+        several::team::check_rows(prover, trace.height())?;
+        let made = several::commit::commit_one(prover, &trace.into())?;
         let cap = made.cap.clone();
         shares = Some(made);
         (None, None, cap)

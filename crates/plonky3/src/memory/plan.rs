@@ -118,7 +118,7 @@ impl fmt::Display for Plan {
 /// devices, that of the one that needs most, and the least that is available on one of them.
 pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Plan> {
     check::device_rows(prover, 0, log_rows)?;
-    several::check_rows(prover, 1 << log_rows)?;
+    several::team::check_rows(prover, 1 << log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
@@ -138,7 +138,7 @@ where
     if airs.len() != key.log_rows.len() {
         return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }
-    several::check_rows(prover, key.log_rows.iter().map(|&log_rows| 1 << log_rows).max().unwrap_or(0))?;
+    several::team::check_rows(prover, key.log_rows.iter().map(|&log_rows| 1 << log_rows).max().unwrap_or(0))?;
     let airs: Vec<&A> = airs.iter().collect();
     exact_sizes(prover, &airs, key)?.plan()
 }
@@ -157,6 +157,7 @@ where
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
     let size = |(table, air): (usize, &&A)| {
         let (log_rows, lookups) = (key.log_rows[table], key.lookups(table));
+        check::device_rows(prover, table, log_rows)?;
         let layout = table_layout(*air, table, key);
         let kind = Kind::new(*air, &layout, 1 << log_rows, Some((key.number, table))).in_batches();
         let structure = Readings::<SC>::structure(*air, &layout);

@@ -53,7 +53,8 @@ pub(crate) fn last_rows<SC: DeviceConfig>(
 pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
     pub(crate) publics: Option<View<'a, Base<SC>>>,
-    /// The extension-field parameters, indexed as in [`parameter`]; see [`parameters`].
+    /// The extension-field parameters, indexed as in [`parameter`](crate::air::constraints::parameter); see
+    /// [`parameters`].
     pub(crate) challenges: Option<View<'a, Ext<SC>>>,
 }
 

@@ -13,9 +13,9 @@ use rigel_kernels::commit::rows::{self, RowsInParts};
 use rigel_kernels::field::Field;
 use rigel_kernels::{Columns, Matrix};
 
-use super::Team;
 use super::extend::{Source, devices_of, extend};
 use super::rows::RowBlocks;
+use super::team::Team;
 use crate::base::error::Result;
 use crate::columns::extended::Extended;
 use crate::columns::trace::Trace;
@@ -197,6 +197,14 @@ pub(crate) struct SharedTables<SC: DeviceConfig> {
     pub(crate) shares: Shares<SC>,
     /// The columns before extension, of tables with lookups, which read them.
     pub(crate) rows: Vec<Option<RowBlocks<SC>>>,
+}
+
+/// Commits to preprocessed columns.
+pub(crate) fn commit_one<SC: DeviceConfig>(
+    prover: &Prover<SC>,
+    trace: &Trace<'_, SC::Value>,
+) -> Result<Shares<SC>> {
+    self::trace(&Team::new(prover)?, trace)
 }
 
 /// Commits to the preprocessed columns of a batch, given for each table that has any, and keeps the rows of those that

@@ -10,8 +10,8 @@ use rigel_kernels::layout::permute;
 use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::transform::spread::Spreading;
 
-use super::Team;
 use super::rows::{Arriving, Placed, RowBlocks};
+use super::team::Team;
 use crate::base::error::{Error, Result};
 use crate::columns::trace::Trace;
 use crate::prover::Prover;

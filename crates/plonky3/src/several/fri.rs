@@ -10,10 +10,10 @@ use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::fri::fold;
 use rigel_kernels::vector::elementwise;
 
-use super::Team;
 use super::commit::{join, subtree_cap};
 use super::gather::{self, Forest, Rows};
 use super::open::SplitRound;
+use super::team::Team;
 use crate::base::error::Result;
 use crate::columns::extended::Extended;
 use crate::phases::fri::Openings;

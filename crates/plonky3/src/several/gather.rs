@@ -5,7 +5,7 @@ use rigel_kernels::Matrix;
 use rigel_kernels::commit::merkle::{MerkleTree, Node, frontier};
 use rigel_kernels::layout::permute;
 
-use super::Team;
+use super::team::Team;
 use crate::base::error::Result;
 use crate::phases::gathered::Gathered;
 use crate::upstream::config::{Base, DeviceConfig, Digest};

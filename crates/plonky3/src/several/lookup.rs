@@ -1,6 +1,6 @@
 //! LogUp over several devices: each computes the fractions of its rows of the trace, in natural order, and their
 //! running sum, which begins with the sum of the devices before it. What devices send each other is one element a
-//! table, through the host. See [`crate::lookup`].
+//! table, through the host. See [`crate::phases::lookup`].
 
 use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
 use rigel_gpu::Stream;
@@ -10,8 +10,8 @@ use rigel_kernels::field::Element;
 use rigel_kernels::layout::permute;
 use rigel_kernels::vector::scan::{self, Bound};
 
-use super::Team;
 use super::rows::RowBlocks;
+use super::team::Team;
 use crate::air::fractions::Fractions;
 use crate::air::program::Parameters;
 use crate::base::error::Result;

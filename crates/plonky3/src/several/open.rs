@@ -10,10 +10,11 @@ use rigel_kernels::domain::block::Block;
 
 use super::commit::Shares;
 use super::fri::{self, Column};
-use super::{Session, Team};
+use super::team::Team;
 use crate::base::error::Result;
 use crate::phases::gathered::with_room;
 use crate::phases::open::{self, Claimed, ColumnValues, Domain, Evaluated, Share};
+use crate::prover::session::Session;
 use crate::upstream::challenger::Searching;
 use crate::upstream::config::DeviceConfig;
 use crate::upstream::transcript::Unfinished;

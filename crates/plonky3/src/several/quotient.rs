@@ -14,8 +14,8 @@ use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::transform::spread::Spreading;
 use rigel_kernels::{Columns, Matrix};
 
-use super::Team;
 use super::extend::devices_of;
+use super::team::Team;
 use crate::air::constraints::Constraints;
 use crate::base::error::{Error, Result};
 use crate::columns::extended::Extended;

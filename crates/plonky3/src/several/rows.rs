@@ -5,7 +5,7 @@ use std::ops::Range;
 use rigel_gpu::{Exchange, Piece, Result as GpuResult, exchange};
 use rigel_kernels::Matrix;
 
-use super::Team;
+use super::team::Team;
 use crate::base::error::Result;
 use crate::upstream::config::{Base, DeviceConfig};
 

@@ -2,13 +2,14 @@
 
 use p3_air::{BoundaryEnd, BoundaryPublic};
 use p3_field::PrimeCharacteristicRing;
+use p3_goldilocks::Goldilocks;
 use p3_koala_bear::KoalaBear;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{Device, Selector};
 use rigel_kernels::Matrix;
 use rigel_plonky3::{
-    DeviceField, Error, Instance, Policy, Prover, Result, prove, prove_batch, prove_with_preprocessed,
+    DeviceField, Error, Instance, Policy, Prover, Result, plan_batch, prove, prove_batch, prove_with_preprocessed,
     setup_batch, setup_preprocessed,
 };
 
@@ -148,6 +149,22 @@ fn more_rows_than_roots_of_unity() {
         refused!(setup_preprocessed(&prover, &steps, 64), Error::TooManyRows { log_rows: 64, .. }, "2^64");
         let (trace, publics) = fibonacci(4);
         support::check_with(&prover, &numbers(), &trace, &publics);
+    });
+}
+
+/// The device's transforms end where those of upstream go on: the plan refuses that, as the proof does.
+#[test]
+fn more_rows_than_the_device_transforms() {
+    on_each_device(|stream| {
+        let fri = Fri { log_blowup: 1, ..Fri::default() };
+        let prover = support::prover(stream.device(), &configs::goldilocks2_sponge(fri), fri);
+        let tables: [Table<Goldilocks>; 1] = [Table::Fibonacci];
+        let key = setup_batch(&prover, &tables, &[25]).unwrap();
+        refused!(
+            plan_batch(&prover, &tables, &key),
+            Error::TooManyRows { table: 0, log_rows: 25, log_limit: 25, .. },
+            "2^25 rows"
+        );
     });
 }
 
