@@ -96,9 +96,18 @@ fn compiler_of(library: &Libnvrtc, architecture: Architecture) -> String {
     // Images hold what the signatures' text makes of a kernel.
     let signatures =
         Sha256::digest(signature::TEXT)[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    // Of what is only checked, the cache keeps that it passed: this check, as this file makes it.
+    let check = match architecture {
+        Architecture::Machine(_) => String::new(),
+        Architecture::Portable(_) | Architecture::Syntax(_) => {
+            let hash = Sha256::digest(include_str!("nvrtc.rs"));
+            hash[..4].iter().fold(" check ".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+        }
+    };
     // NVRTC tells its version without the patch release, which may compile the same text differently.
     let (version, build) = (library.version(), &library.build);
-    format!("nvrtc {version} build {build} {architecture} {} signatures {signatures}", options().join(" "))
+    let options = options().join(" ");
+    format!("nvrtc {version} build {build} {architecture} {options} signatures {signatures}{check}")
 }
 
 /// Compiles a unit for one architecture: to a cubin, to PTX, or only through the front end.
